@@ -14,16 +14,16 @@ IDS = np.random.default_rng(0).integers(1, 20, (4, 8)).astype("int32")
 INPUTS = {"token_ids": IDS, "padding_mask": np.ones_like(IDS)}
 
 
-def backbone(synthesizer=KINDS):
+def backbone(synthesizer="R", layers=1, hidden_dim=8, length=8):
     made = models.SynthesizerBackbone(
         20,
-        len(synthesizer),
+        layers,
         2,
-        8,
+        hidden_dim,
         8,
         synthesizer,
         dropout=0.0,
-        max_sequence_length=8,
+        max_sequence_length=length,
     )
     rng = np.random.default_rng(1)
     for weight in made.weights:
@@ -39,7 +39,7 @@ def trained(model):
 
 
 def test_lora_trains_every_synthesizer_and_little_else():
-    model = backbone()
+    model = backbone(KINDS, 4)
     model.enable_lora(2)
     before = {w.path: numpy(w.value) for w in model.weights}
     trained(model)
@@ -73,34 +73,34 @@ def test_lora_trains_every_synthesizer_and_little_else():
 
 
 def test_enabling_lora_changes_no_output():
-    model = backbone()
+    model = backbone(KINDS, 4)
     before = numpy(model(INPUTS))
     model.enable_lora(2)
     np.testing.assert_allclose(numpy(model(INPUTS)), before, atol=1e-6)
 
 
 def test_files_of_lora_weights_contain_all_trained_weights(tmp_path):
-    model = backbone()
+    model = backbone(KINDS, 4)
     model.enable_lora(2)
     trained(model).save_lora_weights(str(tmp_path / "one.lora.h5"))
-    other = backbone()
+    other = backbone(KINDS, 4)
     other.load_lora_weights(str(tmp_path / "one.lora.h5"))
     np.testing.assert_allclose(
         numpy(other(INPUTS)), numpy(model(INPUTS)), atol=1e-6
     )
-    wrong = backbone()
+    wrong = backbone(KINDS, 4)
     wrong.enable_lora(2, ["query", "value"])
     with pytest.raises(ValueError, match="target_layer_names"):
         wrong.load_lora_weights(str(tmp_path / "one.lora.h5"))
 
 
 def test_whole_files_contain_the_sum_and_training_continues(tmp_path):
-    model = backbone(["R"])
+    model = backbone()
     model.enable_lora(2)
     trained(model).save_weights(tmp_path / "m.weights.h5")
-    plain, adapted = backbone(["R"]), backbone(["R"])
+    unadapted, adapted = backbone(), backbone()
     adapted.enable_lora(2)
-    for other in (plain, adapted):
+    for other in (unadapted, adapted):
         other.load_weights(tmp_path / "m.weights.h5")
         np.testing.assert_allclose(
             numpy(other(INPUTS)), numpy(model(INPUTS)), atol=1e-5
@@ -129,15 +129,9 @@ def test_lora_needs_a_rank_and_weights():
 FACTOR = "trained/encoder_layer_0/self_attention/synthesizer/lora_R_a"
 
 
-def plain(synthesizer="R", hidden_dim=8, length=8, layers=1):
-    return models.SynthesizerBackbone(
-        20, layers, 2, hidden_dim, 8, synthesizer, max_sequence_length=length
-    )
-
-
 @pytest.fixture
 def saved(tmp_path):
-    model = plain()
+    model = backbone()
     model.enable_lora(2)
     model.save_lora_weights(str(tmp_path / "one.lora.h5"))
     return tmp_path / "one.lora.h5"
@@ -157,7 +151,7 @@ def saved(tmp_path):
     ids=str,
 )
 def test_weights_of_another_backbone_are_errors(options, saved):
-    other = plain(**options)
+    other = backbone(**options)
     before = {w.path: (np.array(w), w.trainable) for w in other.weights}
     with pytest.raises(ValueError, match="same synthesizer") as error:
         other.load_lora_weights(saved)
@@ -172,7 +166,7 @@ def test_weights_of_another_backbone_are_errors(options, saved):
 
 
 def test_other_files_are_errors(saved, tmp_path):
-    model = plain()
+    model = backbone()
     model.save_weights(tmp_path / "whole.weights.h5")
     (tmp_path / "text.lora.h5").write_text("text")
     for name in ("whole.weights.h5", "text.lora.h5"):
@@ -184,4 +178,4 @@ def test_other_files_are_errors(saved, tmp_path):
     with h5py.File(saved, "a") as file:
         del file[FACTOR]
     with pytest.raises(ValueError, match=r"target_layer_names.*lora_R_a"):
-        plain().load_lora_weights(saved)
+        backbone().load_lora_weights(saved)

@@ -158,11 +158,6 @@ class SynthesizerBackbone(StackedBackbone):
             )
         return super().call(inputs, training=training, mask=mask, **kwargs)
 
-    def compute_output_spec(
-        self, inputs, training=None, mask=None, attention_bias=None
-    ):
-        return super().compute_output_spec(inputs, training=training, mask=mask)
-
     def get_config(self) -> dict[str, Any]:
         return config_of(self, SynthesizerBackbone, super().get_config())
 

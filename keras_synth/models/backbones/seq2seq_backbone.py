@@ -229,9 +229,6 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             return self._read_both(inputs, *biases)
         return super().call(inputs, training=training, mask=mask, **kwargs)
 
-    def compute_output_spec(self, inputs, training=None, mask=None, **biases):
-        return super().compute_output_spec(inputs, training=training, mask=mask)
-
     def get_config(self) -> dict[str, Any]:
         return config_of(self, SynthesizerSeq2SeqBackbone, super().get_config())
 

@@ -20,6 +20,7 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
     """Base class of the backbones: configs, files and LoRA."""
 
     pretrained = False  # whether weights were loaded
+    lora: Any = None  # the rank and the names of the layers, if enabled
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _check_keywords(type(self), kwargs)
@@ -31,6 +32,9 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         """Loads weights, like `keras.Model.load_weights`."""
         super().load_weights(filepath, *args, **kwargs)
         self.pretrained = True
+
+    def compute_output_spec(self, inputs, training=None, mask=None, **biases):
+        return super().compute_output_spec(inputs, training=training, mask=mask)
 
     @staticmethod
     def get_layout_map(
@@ -57,8 +61,7 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
             A `keras.distribution.LayoutMap`.
 
         Raises:
-            ValueError: If the argument is not a device mesh, or does not have
-                these axes.
+            ValueError: If the mesh does not have these axes, or both are one.
 
         Example:
 
@@ -140,63 +143,30 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         )
         for layer in chosen:
             layer.enable_lora(rank)
+        self.lora = (rank, tuple(target_layer_names))
 
     def save_lora_weights(self, filepath: FilePath) -> None:
-        """Saves the weights that LoRA trains, in KerasHub's format.
+        """Saves the weights that LoRA trains.
 
         Args:
-            filepath: Path ending in `.lora.h5`.
+            filepath: Path of the file.
+
+        Raises:
+            ValueError: If LoRA is not enabled.
         """
-        super().save_lora_weights(filepath)
-        # KerasHub's format has only two factors for each layer.
-        lora_files.add_others(
-            filepath,
-            [
-                weight
-                for weight in self.trainable_weights
-                if not weight.name.startswith("lora_kernel")
-            ],
-        )
+        lora_files.save(filepath, self)
 
     def load_lora_weights(self, filepath: FilePath) -> None:
         """Loads weights from `save_lora_weights`, and enables LoRA if needed.
 
         Args:
-            filepath: Path ending in `.lora.h5`.
+            filepath: Path of the file.
 
         Raises:
             ValueError: If the file is of another kind, or from a backbone with
                 other synthesizers or sizes.
         """
-        layers = [
-            layer
-            for layer in self._flatten_layers(include_self=False)
-            if layer.weights
-        ]
-        rank, values = lora_files.read(filepath, layers)
-        enabled = getattr(self, "_lora_enabled_layers", [])
-        names = self.default_lora_layer_names()
-        adapted = {
-            layer.path
-            for at, layer in enumerate(layers)
-            if (at in enabled if enabled else layer.name in names)
-            and hasattr(layer, "enable_lora")
-            and not isinstance(layer, Synthesizer)
-        }
-        wrong = lora_files.differences(values, self.weights, adapted)
-        if not wrong and not enabled:
-            self.enable_lora(rank)
-        trained = {weight.path: weight for weight in self.trainable_weights}
-        wrong = wrong or sorted({*trained} ^ {*values})
-        if wrong:
-            raise ValueError(
-                "LoRA weights need a backbone with the same synthesizer, "
-                "width, length, rank and `target_layer_names`. Build such a "
-                f"backbone. Received: {filepath}, which differs in {wrong[0]}"
-                + (f" and {len(wrong) - 1} more" if len(wrong) > 1 else "")
-            )
-        for path, weight in trained.items():
-            weight.assign(values[path])
+        lora_files.load(filepath, self)
 
     def _synthesizers(self):
         return [

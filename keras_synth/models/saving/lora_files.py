@@ -1,33 +1,57 @@
 """Files of LoRA weights, by the paths of weights."""
 
+import json
+import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import h5py
 import keras
 
-from keras_synth.types import FilePath, Tensor
-
-_OTHERS = "trained"  # the group of weights beyond KerasHub's format
-_FACTOR = re.compile(r"(.*/)lora_(.+)_([ab])")
+# Names of weights that LoRA and quantization add to a backbone.
+_ADDED = re.compile("lora|scale|zero|history|g_idx")
 
 
-def add_others(filepath: FilePath, weights: Sequence[Any]) -> None:
-    """Writes weights into a file of KerasHub's `save_lora_weights`."""
-    with h5py.File(filepath, "a") as file:
-        for weight in weights:
+def save(filepath, backbone):
+    """Writes a backbone's trained weights, and the shapes of all others."""
+    if backbone.lora is None:
+        raise ValueError(
+            "There are no LoRA weights. Call `enable_lora(rank)` before "
+            f"`save_lora_weights`. Received: {filepath}"
+        )
+    rank, names = backbone.lora
+    with h5py.File(filepath, "w") as file:
+        file["lora"] = json.dumps(
+            {"rank": rank, "names": names, "shapes": _shapes(backbone)}
+        )
+        for weight in backbone.trainable_weights:
             value = keras.ops.cast(weight, "float32")
-            file[f"{_OTHERS}/{weight.path}"] = keras.ops.convert_to_numpy(value)
+            file[f"trained/{weight.path}"] = keras.ops.convert_to_numpy(value)
 
 
-def read(
-    filepath: FilePath, layers: Sequence[keras.Layer]
-) -> tuple[int, dict[str, Tensor]]:
-    """Returns the rank and the arrays of a file, by path.
+def load(filepath, backbone):
+    """Loads a file from `save`, or raises before any weight changes."""
+    options, values = _read(filepath)
+    wrong = _differences(options["shapes"], _shapes(backbone))
+    if not wrong and backbone.lora is None:
+        backbone.enable_lora(options["rank"], options["names"])
+    trained = {weight.path: weight for weight in backbone.trainable_weights}
+    wrong = wrong or _differences(
+        {path: [*value.shape] for path, value in values.items()},
+        {path: [*weight.shape] for path, weight in trained.items()},
+    )
+    if wrong:
+        raise ValueError(
+            "LoRA weights need a backbone with the same synthesizer, width, "
+            "length, rank and `target_layer_names`. Build such a backbone. "
+            f"Received: {filepath}, which differs in {wrong[0]}"
+            + (f" and {len(wrong) - 1} more" if len(wrong) > 1 else "")
+        )
+    for path, weight in trained.items():
+        weight.assign(values[path])
 
-    KerasHub names factors by their index in `layers`.
-    """
+
+def _read(filepath):
+    """The options of LoRA, and the trained arrays by path."""
     values = {}
 
     def add(path, item):
@@ -35,16 +59,9 @@ def read(
             values[path] = item[()]
 
     try:
-        with h5py.File(filepath, "r") as file:
-            file[_OTHERS].visititems(add)
-            for name in {*file["lora"]} - {"vars"}:
-                at = int(name)
-                path = layers[at].path if at < len(layers) else f"layer {at}"
-                for factor in ("lora_kernel_a", "lora_kernel_b"):
-                    values[f"{path}/{factor}"] = file[
-                        f"lora/{name}/vars/{factor}"
-                    ][()]
-            return int(file["lora/vars/rank"][()]), values
+        with h5py.File(os.fspath(filepath), "r") as file:
+            file["trained"].visititems(add)
+            return json.loads(file["lora"][()]), values
     except FileNotFoundError:
         raise
     except (OSError, KeyError):
@@ -54,30 +71,18 @@ def read(
         ) from None
 
 
-def differences(
-    values: Mapping[str, Tensor], weights: Sequence[Any], adapted: set[str]
-) -> list[str]:
-    """Returns the paths that differ between a file and a backbone.
-
-    Args:
-        values: Dictionary of arrays, from `read`.
-        weights: All weights of the backbone, before or after `enable_lora`.
-        adapted: Paths of the layers whose kernels LoRA trains.
-    """
-    shapes = {weight.path: tuple(weight.shape) for weight in weights}
-    kernels = {
-        path.removesuffix("/lora_kernel_a")
-        for path in values
-        if path.endswith("/lora_kernel_a")
+def _shapes(backbone):
+    return {
+        weight.path: [*weight.shape]
+        for weight in backbone.weights
+        if not _ADDED.search(weight.name)
     }
-    wrong = [*(kernels ^ adapted)]
-    for path, value in values.items():
-        shape, factor = value.shape, _FACTOR.fullmatch(path)
-        if path in shapes or not factor:
-            fits = shapes.get(path) == shape
-        else:
-            table = shapes.get(factor[1] + factor[2])
-            axes = slice(-1) if factor[3] == "a" else slice(-1, None)
-            fits = table is not None and table[axes] == shape[axes]
-        wrong += [] if fits else [path]
-    return sorted(wrong)
+
+
+def _differences(shapes, others):
+    """The paths that only one has, or with other shapes."""
+    return sorted(
+        path
+        for path in {*shapes, *others}
+        if shapes.get(path) != others.get(path)
+    )
