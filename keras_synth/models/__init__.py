@@ -1,12 +1,14 @@
 """KerasHub models of the layers. Needs the extra `nlp` (keras-nlp)."""
 
 try:
+    import grain  # noqa: F401
     import keras_hub  # noqa: F401
 except ModuleNotFoundError as error:
-    if error.name != "keras_hub":
+    if error.name not in ("grain", "keras_hub"):
         raise
     raise ImportError(
-        'keras_synth.models needs keras-nlp: pip install "keras-synth[nlp]"'
+        "keras_synth.models needs keras-nlp and grain: "
+        'pip install "keras-synth[nlp]"'
     ) from None
 
 from keras_synth.models.backbones.backbone import SynthesizerBackbone

@@ -162,18 +162,6 @@ def test_logits_are_those_of_the_hidden_positions():
     np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
-def test_configs_and_presets_restore_the_hidden_tokens(tmp_path):
-    made = preprocessor(seed=3, with_segments=True, mask_selection_rate=0.5)
-    config = {**made.get_config(), "tokenizer": made.tokenizer}
-    again = type(made)(**config)  # files contain the vocabulary, configs do not
-    for x, y in zip(made(TEXTS[:4]), again(TEXTS[:4]), strict=True):
-        keras.tree.map_structure(np.testing.assert_array_equal, x, y)
-    # Learned weights work in another task.
-    masked_lm("R + V").save_to_preset(tmp_path)
-    backbone = keras_hub.models.Backbone.from_preset(str(tmp_path))
-    models.SynthesizerTextClassifier(backbone, 2)
-
-
 def test_without_preprocessor_it_accepts_batches():
     made = preprocessor()
     features, labels, weights = made(TEXTS)

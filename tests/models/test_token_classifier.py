@@ -184,21 +184,6 @@ def test_every_word_has_a_label_also_where_a_sentence_is_too_long():
     assert {*map(type, model.tag([words])[0])} == {int}
 
 
-def test_validation_data_and_weights_are_prepared_too():
-    model = tagger()
-    history = model.fit(
-        SENTENCES,
-        LABELS,
-        sample_weight=np.ones(len(SENTENCES)),
-        validation_data=(SENTENCES, LABELS),
-        verbose=0,
-    ).history
-    loss, _ = model.evaluate(SENTENCES, LABELS, verbose=0)
-    assert history["val_loss"][0] == pytest.approx(loss, rel=1e-4)
-    model.fit(SENTENCES, LABELS, validation_split=0.25, verbose=0)
-    assert model.predict(SENTENCES, verbose=0).shape == (12, 8, 3)
-
-
 def test_without_preprocessor_it_accepts_batches():
     model = tagger()
     numbers = [[NAMES.index(name) for name in row] for row in LABELS]
@@ -224,22 +209,11 @@ def test_a_softmax_is_scored_by_probabilities():
     assert loss == pytest.approx(nats[weight > 0].mean(), rel=1e-4)
 
 
-def test_a_pretrained_backbone_with_segments_is_tuned(tmp_path):
-    made = models.SynthesizerMaskedLMPreprocessor(
-        models.SynthesizerTokenizer(VOCABULARY), 8, with_segments=True
-    )
-    lm = models.SynthesizerMaskedLM(backbone(num_segments=2), made)
-    lm.save_to_preset(tmp_path / "preset")
+def test_a_backbone_with_segments_is_trained():
     model = models.SynthesizerTokenClassifier(
-        models.SynthesizerBackbone.from_preset(tmp_path / "preset"),
-        num_classes=3,
-        preprocessor=preprocessor(with_segments=True),
+        backbone(num_segments=2), 3, preprocessor(with_segments=True)
     )
     model.fit(SENTENCES, [[0] * len(x) for x in SENTENCES], verbose=0)
-    with pytest.raises(ValueError, match="with_segments=False"):
-        models.SynthesizerTokenClassifier(
-            model.backbone, 3, preprocessor=preprocessor()
-        )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from keras_synth.models.preprocessors.causal_lm_preprocessor import (
 )
 from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.tasks.generation import (
-    GenerationMixin,
     multiplications_of_lm,
     sample_tokens,
 )
@@ -23,9 +22,7 @@ from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerCausalLM(
-    TaskMixin, GenerationMixin, keras_hub.models.CausalLM
-):
+class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
     """A language model around a causal `SynthesizerBackbone`.
 
     The token embedding is also the output layer. With a preprocessor, `fit`
@@ -149,14 +146,12 @@ class SynthesizerCausalLM(
         )
         token_ids, padding_mask = sample_tokens(
             self,
+            stack,
             stack.call_with_caches,
             prompt,
             inputs["padding_mask"],
             self.make_caches(*ops.shape(prompt)[:2]),
             stop_token_ids,
-            None
-            if stack.overwrites_caches
-            else lambda: stack(prompt, inputs["padding_mask"]),
         )
         return {"token_ids": token_ids, "padding_mask": padding_mask}
 

@@ -5,11 +5,17 @@ import logging
 import types
 from typing import Any
 
+import grain
 import keras
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
 BATCH_SIZE = 32  # Keras' default
+
+# Grain writes of KerasHub's read-ahead in each `fit`.
+logging.getLogger("absl").addFilter(
+    lambda record: "prefetch_buffer_size" not in str(record.msg)
+)
 
 
 def is_dataset(x: Any) -> bool:
@@ -39,12 +45,8 @@ def columns(data: Any, name: str, words: bool = False) -> Any:
     """Returns lists, arrays, tensors and pandas columns as NumPy arrays.
 
     As in `tf.data`, tuples and dictionaries are nested structure, and a list is
-    one column: the texts or numbers of all examples.
-
-    Args:
-        data: Examples, nested or not, or `None`.
-        name: String for errors.
-        words: Whether entries are lists of words or of their labels.
+    one column: the texts or numbers of all examples. With `words`, entries are
+    lists of words or of their labels. Errors contain `name`.
     """
     if isinstance(data, tuple):
         return tuple(
@@ -106,7 +108,6 @@ def batches_of(
 
     With a seed it is shuffled, in another order in each epoch.
     """
-    grain = _import_grain()
     count, batch_size = count_of(data), batch_size or BATCH_SIZE
     _check_batches(count, batch_size)
     rows = grain.MapDataset.range(count)
@@ -138,7 +139,7 @@ def with_draws(dataset: Any, seed: int) -> Any:
     """
     if type(dataset).__module__.startswith("tensorflow"):
         return _with_tensorflow_draws(dataset, seed)
-    if isinstance(dataset, _import_grain().MapDataset):
+    if isinstance(dataset, grain.MapDataset):
         return dataset.seed(seed).random_map(_with_draws)
     # It restarts in each epoch, and would draw the same integers.
     rng = np.random.default_rng(seed)
@@ -188,22 +189,6 @@ def count_of(data: Any) -> int:
     return counts[0]
 
 
-def _import_grain():
-    try:
-        import grain
-    except ModuleNotFoundError:
-        raise ImportError(
-            'Training on examples in memory needs grain: pip install "grain"'
-        ) from None
-    logging.getLogger("absl").addFilter(_is_news)
-    return grain
-
-
-def _is_news(record):
-    """Hides Grain's message about KerasHub's read-ahead in each `fit`."""
-    return "prefetch_buffer_size" not in str(record.msg)
-
-
 def _take(data, rows):
     return keras.tree.map_structure(
         lambda column: None if column is None else column[rows], data
@@ -214,10 +199,6 @@ def _check_batches(count, batch_size):
     """Raises unless devices can share all batches evenly.
 
     JAX would raise only at the last batch of the first epoch.
-
-    Args:
-        count: Integer, number of examples, or `None` if unknown.
-        batch_size: Integer, examples per batch.
     """
     distribution = keras.distribution.distribution()
     if distribution is None:
@@ -225,9 +206,7 @@ def _check_batches(count, batch_size):
     # A process receives its part of a batch.
     shares = distribution.num_model_replicas // distribution.num_processes
     shares = max(1, shares)
-    last = 0 if count is None else count % batch_size
-    whole = batch_size if count is None else min(batch_size, count)
-    if whole % shares or last % shares:
+    if min(batch_size, count) % shares or count % batch_size % shares:
         raise ValueError(
             f"{shares} devices must share each batch evenly, including the "
             "last one. Choose a `batch_size` and a number of examples "

@@ -1,49 +1,20 @@
 """Text generation of causal and sequence-to-sequence models."""
 
-from typing import Any
-
 from keras import ops
 
 from keras_synth._backend.execution import is_eager
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added
-from keras_synth.models.preprocessors.checks import check_padding
-from keras_synth.types import Mixin
-
-
-class GenerationMixin(Mixin):
-    """Checks the padding of `generate`'s inputs, before it is compiled.
-
-    It comes before the base class of a KerasHub task.
-    """
-
-    generate_function: Any
-
-    def make_generate_function(self) -> Any:
-        if self.generate_function is None:
-            function = super().make_generate_function()
-
-            def checked(inputs, stop_token_ids=None):
-                check_padding(inputs)
-                return function(inputs, stop_token_ids=stop_token_ids)
-
-            self.generate_function = checked
-        return self.generate_function
 
 
 def sample_tokens(
-    model,
-    step,
-    prompt,
-    prompt_mask,
-    caches,
-    stop_token_ids,
-    hidden_states=None,
+    model, stack, step, prompt, prompt_mask, caches, stop_token_ids
 ):
     """Continues prompts of different lengths; returns ids and a mask.
 
     Args:
         model: The task, with a sampler.
+        stack: The `Stack` that reads tokens.
         step: Function of token ids `(B, T)`, caches, the position of the first
             token and, optionally, `padding_mask=`; returns hidden states
             `(B, T, d)` and filled caches.
@@ -51,20 +22,22 @@ def sample_tokens(
         prompt_mask: Tensor `(B, length)`, nonzero for tokens of a prompt.
         caches: Nested tuple of tensors, batch axis first.
         stop_token_ids: Sequence of ids that end a text, or `None`.
-        hidden_states: Function that returns the hidden states of the prompt,
-            `(B, length, d)`, if caches accept each token only once; `None` if
-            tokens that are read again overwrite the cache.
     """
     prompt_mask = ops.cast(prompt_mask, "bool")
     # The shortest prompt ends here. Longer ones keep their tokens.
     end = ops.amin(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
-    if hidden_states is None:
-        hidden, caches = _read(step, prompt, caches, end)
+    length = ops.shape(prompt)[1]
+    if stack.overwrites_caches:
+        # Compiled functions read `length` tokens, a known number. Later tokens
+        # overwrite the rest.
+        count = int(end) if is_eager(prompt) else length
+        hidden, caches = step(prompt[:, :count], caches, 0)
+        hidden = ops.pad(hidden, [[0, 0], [0, length - count], [0, 0]])
     else:
-        before = ops.arange(ops.shape(prompt)[1]) < end - 1
-        before = ops.broadcast_to(before, ops.shape(prompt))
-        _, caches = step(prompt, caches, 0, padding_mask=before)
-        hidden = hidden_states()
+        # These caches accept each token once, and the last one is read below.
+        places = ops.broadcast_to(ops.arange(length), ops.shape(prompt))
+        hidden, _ = step(prompt, caches, 0, padding_mask=places < end)
+        _, caches = step(prompt, caches, 0, padding_mask=places < end - 1)
 
     def next_token(prompt, caches, index):
         last = ops.slice(prompt, [0, index - 1], [ops.shape(prompt)[0], 1])
@@ -83,20 +56,6 @@ def sample_tokens(
     )
     ended = after_stop_tokens(token_ids, stop_token_ids, prompt_mask)
     return token_ids, ops.logical_not(ended)
-
-
-def _read(step, prompt, caches, end):
-    """Fills the caches with `end` tokens, the length of the shortest prompt.
-
-    Compiled functions read `length` tokens, a known number, and later tokens
-    overwrite the rest.
-    """
-    if not is_eager(prompt):
-        return step(prompt, caches, 0)
-    end = int(end)
-    hidden, caches = step(prompt[:, :end], caches, 0)
-    rest = ops.shape(prompt)[1] - end
-    return ops.pad(hidden, [[0, 0], [0, rest], [0, 0]]), caches
 
 
 def after_stop_tokens(token_ids, stop_token_ids, prompt_mask):

@@ -6,48 +6,40 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_synth._backend.checks import check_rate
+from keras_synth._backend.checks import check_positive, check_rate
 from keras_synth.models.preprocessors.arrays import (
     as_array,
     call_numpy,
     in_graph,
 )
 from keras_synth.models.preprocessors.checks import check_fits
-from keras_synth.types import Identifier, Tensor
+from keras_synth.types import Tensor
 
 
-def make_head(
-    task: Any,
-    backbone: keras.Model,
-    preprocessor: Any,
-    num_classes: int,
-    activation: Identifier,
-    dropout: float,
-    class_names: Sequence[str] | None,
-) -> None:
-    """Checks and keeps the arguments of a classifier, and makes its last
-    layers.
+def make_head(task: Any, arguments: Mapping[str, Any]) -> None:
+    """Checks and keeps a classifier's arguments, and makes its last layers.
 
     Call it before KerasHub's constructor, which compiles.
     """
-    check_rate("dropout", dropout)
-    names = class_names or []
-    texts = {name for name in names if isinstance(name, str)}
-    if class_names is not None and not (
+    num_classes = check_positive("num_classes", arguments["num_classes"])
+    check_rate("dropout", arguments["dropout"])
+    names = arguments["class_names"]
+    texts = {name for name in names or () if isinstance(name, str)}
+    if names is not None and not (
         len(texts) == len(names) == max(num_classes, 2)
     ):
         raise ValueError(
             f"class_names must be num_classes={num_classes} different strings, "
             f"or two for a single output. Received: class_names={names!r}"
         )
-    check_fits(preprocessor, backbone)
-    task.backbone, task.preprocessor = backbone, preprocessor
-    task.num_classes, task.dropout = num_classes, dropout
-    task.activation = keras.activations.get(activation)
-    task.class_names = None if class_names is None else [*class_names]
-    options = {"dtype": backbone.dtype_policy}
+    check_fits(arguments["preprocessor"], arguments["backbone"])
+    for name, value in arguments.items():
+        setattr(task, name, value)
+    task.activation = keras.activations.get(task.activation)
+    task.class_names = None if names is None else [*names]
+    options = {"dtype": task.backbone.dtype_policy}
     task.output_dropout = keras.layers.Dropout(
-        dropout, name="output_dropout", **options
+        task.dropout, name="output_dropout", **options
     )
     task.output_dense = keras.layers.Dense(
         num_classes, activation=task.activation, name="logits", **options
@@ -62,43 +54,17 @@ def encode_labels(
 ) -> Tensor:
     """Returns integers for names of classes, and checks numbers.
 
-    JAX and TensorFlow accept labels that are not classes, and some losses
-    accept labels of another shape.
-
-    Args:
-        labels: Array of integers, one-hot rows or names of classes.
-        num_classes: Integer; labels are smaller. 1 allows any numbers, or 0 and
-            1 with a binary loss.
-        class_names: Sequence of strings, or `None`.
-        loss: The loss, in any form that `compile` accepts.
-
-    Raises:
-        ValueError: If a label is not a class, or labels have the wrong form for
-            the loss.
+    JAX and TensorFlow accept labels that are not classes. With
+    `num_classes=1`, labels are any numbers, or 0 and 1 for a binary loss. Keras
+    checks one-hot labels.
     """
     labels = np.asarray(labels)
     if labels.dtype.kind in "OSTU":
         return _numbers_of_names(labels, class_names)
-    kind = _name_of(loss)
-    columns = labels.shape[1] if labels.ndim > 1 else 1
-    if kind.startswith(("sparse", "labelsmoothed")) and columns > 1:
-        raise ValueError(
-            f"The loss {kind} needs integers, one for each example. For "
-            "one-hot labels compile with "
-            "keras.losses.CategoricalCrossentropy(from_logits=True). Received: "
-            f"labels of shape {labels.shape}"
-        )
-    if kind.startswith("categorical") and columns != num_classes:
-        raise ValueError(
-            f"The loss {kind} needs one-hot labels of shape (N, "
-            f"{num_classes}). For integers compile with "
-            "keras.losses.SparseCategoricalCrossentropy(from_logits=True). "
-            f"Received: labels of shape {labels.shape}"
-        )
     count = 2 if is_binary(loss) else num_classes
-    if kind.startswith("categorical") or count < 2:
+    if _name_of(loss).startswith("categorical") or count < 2:
         return labels
-    whole = labels == np.round(labels) if not is_binary(loss) else True
+    whole = is_binary(loss) or labels == np.round(labels)
     wrong = labels[~((labels >= 0) & (labels < count) & whole)]
     if len(wrong):
         raise ValueError(
@@ -109,10 +75,7 @@ def encode_labels(
 
 
 def apply_to_labels(encode: Callable[[Any], Tensor], labels: Tensor) -> Tensor:
-    """Encodes labels, which can be ragged in a dataset of TensorFlow.
-
-    `encode` maps an array, or a list of rows, to an array.
-    """
+    """Encodes labels, which can be ragged in a dataset of TensorFlow."""
     if not in_graph([labels]):
         return encode(as_array(labels))
     values = getattr(labels, "flat_values", labels)

@@ -15,6 +15,7 @@ from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added
 from keras_synth.folding import plain_layer
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
+from keras_synth.models.preprocessors.arrays import as_array, as_integers
 from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.preprocessors.masked_lm_preprocessor import (
     SynthesizerMaskedLMPreprocessor,
@@ -144,23 +145,18 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
         ]
         if not rows:
             return []
+        self._build_preprocessor()
         tokenizer = self.preprocessor.tokenizer
-        ids: np.ndarray = np.full(
-            (len(rows), self.preprocessor.sequence_length),
-            tokenizer.pad_token_id,
-            "int32",
-        )
-        for padded, row in zip(ids, rows, strict=True):
-            padded[: len(row)] = row
+        ids, segments = map(as_array, self.preprocessor.packer((rows,)))
         is_mask = ids == tokenizer.mask_token_id
         masks = np.argsort(~is_mask, axis=1, kind="stable").astype("int32")
         features = {
             "token_ids": ids,
-            "padding_mask": (ids != tokenizer.pad_token_id).astype("int32"),
+            "padding_mask": as_integers(ids != tokenizer.pad_token_id),
             "mask_positions": masks[:, : is_mask.sum(axis=1).max()],
         }
         if self.backbone.num_segments:
-            features["segment_ids"] = np.zeros_like(ids)
+            features["segment_ids"] = segments
         logits = keras.Model.predict(self, features, verbose=0)
         guesses = [
             self._best(scores[: row.count(tokenizer.mask_token_id)], top_k)
@@ -169,7 +165,7 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
         return guesses[0] if alone else guesses
 
     def _with_masks(self, text):
-        """The ids of a text, including mask tokens and special tokens."""
+        """The ids of a text, including mask tokens."""
         tokenizer = self.preprocessor.tokenizer
         first, *others = text.split(tokenizer.mask_token)
         if not others:
@@ -177,15 +173,14 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
                 f"Each text must contain {tokenizer.mask_token}. Received: "
                 f"{text!r}"
             )
-        ids = [tokenizer.start_token_id, *map(int, tokenizer(first))]
+        ids = [*map(int, tokenizer(first))]
         for other in others:
             ids += [tokenizer.mask_token_id, *map(int, tokenizer(other))]
-        ids.append(tokenizer.end_token_id)
-        longest = self.preprocessor.sequence_length
-        if len(ids) > longest:
+        longest, count = self.preprocessor.sequence_length, len(ids) + 2
+        if count > longest:
             raise ValueError(
                 f"A text is longer than sequence_length={longest} of the "
-                f"preprocessor. Shorten the text. Received: {len(ids)} tokens"
+                f"preprocessor. Shorten the text. Received: {count} tokens"
             )
         return ids
 

@@ -16,7 +16,6 @@ from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
 )
 from keras_synth.models.tasks.generation import (
-    GenerationMixin,
     multiplications_of_lm,
     sample_tokens,
 )
@@ -25,9 +24,7 @@ from keras_synth.types import Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerSeq2SeqLM(
-    TaskMixin, GenerationMixin, keras_hub.models.Seq2SeqLM
-):
+class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
     """A sequence-to-sequence model around a `SynthesizerSeq2SeqBackbone`.
 
     The token embedding is also the output layer. With a preprocessor, `fit`
@@ -163,12 +160,8 @@ class SynthesizerSeq2SeqLM(
             prompt, self.backbone.max_decoder_length, "max_decoder_length"
         )
         encoder_mask = ops.cast(inputs["encoder_padding_mask"], "int32")
+        sources = self.call_encoder(inputs["encoder_token_ids"], encoder_mask)
         decoder = self.backbone.decoder
-        encoded = self.backbone.encoder(
-            inputs["encoder_token_ids"], encoder_mask
-        )
-        sources = decoder.remember(encoded)
-        batch, length = ops.shape(prompt)[:2]
 
         # Sources are with the caches, because beam search repeats both.
         def step(token_ids, caches, start, padding_mask=None):
@@ -178,24 +171,15 @@ class SynthesizerSeq2SeqLM(
             )
             return hidden, (own, sources, encoder_mask)
 
-        def hidden_states():
-            given = inputs["decoder_padding_mask"]
-            return decoder(
-                prompt,
-                given,
-                encoded=encoded,
-                encoder_padding_mask=encoder_mask,
-            )
-
-        caches = decoder.make_caches(batch, length)
+        caches = decoder.make_caches(*ops.shape(prompt)[:2])
         token_ids, padding_mask = sample_tokens(
             self,
+            decoder,
             step,
             prompt,
             inputs["decoder_padding_mask"],
             (caches, sources, encoder_mask),
             stop_token_ids,
-            None if decoder.overwrites_caches else hidden_states,
         )
         return {
             "decoder_token_ids": token_ids,

@@ -11,6 +11,7 @@ from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
 from keras_synth._backend.internals import kept_variables, sublayers
 from keras_synth._backend.policies import with_policies
+from keras_synth.models.preprocessors.checks import check_padding
 from keras_synth.models.saving.model import ModelMixin
 from keras_synth.models.tasks.examples import (
     batches_of,
@@ -21,7 +22,10 @@ from keras_synth.models.tasks.examples import (
     split,
     with_draws,
 )
-from keras_synth.models.tasks.labels import weights_of_numbers
+from keras_synth.models.tasks.labels import (
+    apply_to_labels,
+    weights_of_numbers,
+)
 from keras_synth.types import FilePath, Tensor
 
 
@@ -36,6 +40,7 @@ class TaskMixin(ModelMixin):
 
     reads_words = False  # whether examples are lists of words
     class_names: Any = None
+    generate_function: Any
 
     def fit(
         self,
@@ -154,12 +159,32 @@ class TaskMixin(ModelMixin):
 
     def preprocess_samples(self, x, y=None, sample_weight=None):
         """Preprocesses a batch; KerasHub calls it."""
-        y = None if y is None else self.encode_labels(y)
-        return super().preprocess_samples(x, y, sample_weight)
+        return super().preprocess_samples(
+            x, self.encode_labels(y), sample_weight
+        )
 
     def encode_labels(self, labels: Tensor) -> Tensor:
-        """Returns labels in the form of the loss."""
-        return labels
+        """Returns integers for names of classes, and checks numbers.
+
+        Args:
+            labels: Array, list of rows for sentences of words, or TensorFlow
+                tensor in a dataset. Other tasks return it unchanged.
+        """
+        if labels is None or not hasattr(self, "num_classes"):
+            return labels
+        return apply_to_labels(self._encoded, labels)
+
+    def make_generate_function(self) -> Any:
+        # Compiled functions cannot check the padding.
+        if self.generate_function is None:
+            function = super().make_generate_function()
+
+            def checked(inputs, stop_token_ids=None):
+                check_padding(inputs)
+                return function(inputs, stop_token_ids=stop_token_ids)
+
+            self.generate_function = checked
+        return self.generate_function
 
     def _maps(self, x):
         """Whether KerasHub reads data, and not only Keras."""
@@ -188,7 +213,7 @@ class TaskMixin(ModelMixin):
                 f"Received: {prefix}y=None"
             )
         if self.preprocessor is None:
-            return x, y if y is None else self.encode_labels(y), sample_weight
+            return x, self.encode_labels(y), sample_weight
         for name, part in {"y": y, "sample_weight": sample_weight}.items():
             if not classifies and part is not None:
                 raise ValueError(
@@ -197,14 +222,11 @@ class TaskMixin(ModelMixin):
                     "set model.preprocessor = None and pass tokens. Received: "
                     f"{prefix}{name} in addition to texts"
                 )
-        data = (
-            columns(x, f"{prefix}x", self.reads_words),
-            columns(y, f"{prefix}y", self.reads_words),
-            columns(sample_weight, f"{prefix}sample_weight"),
-        )
-        count_of(data)
-        x, y, sample_weight = data
-        return x, y if y is None else self.encode_labels(y), sample_weight
+        x = columns(x, f"{prefix}x", self.reads_words)
+        y = columns(y, f"{prefix}y", self.reads_words)
+        sample_weight = columns(sample_weight, f"{prefix}sample_weight")
+        count_of((x, y, sample_weight))
+        return x, self.encode_labels(y), sample_weight
 
     def compile(
         self, optimizer="auto", loss="auto", *, jit_compile="auto", **kwargs

@@ -7,8 +7,7 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
-from keras_synth._backend.configs import config_of
+from keras_synth._backend.configs import arguments_of, config_of
 from keras_synth._backend.policies import assign_policies
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
@@ -18,13 +17,12 @@ from keras_synth.models.preprocessors.text_classifier_preprocessor import (
     SynthesizerTextClassifierPreprocessor,
 )
 from keras_synth.models.tasks.labels import (
-    apply_to_labels,
     encode_labels,
     is_binary,
     make_head,
 )
 from keras_synth.models.tasks.task import TaskMixin
-from keras_synth.types import Identifier, Tensor
+from keras_synth.types import Identifier
 
 POOLINGS = ("mean", "first")
 
@@ -105,7 +103,6 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
         class_names: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
-        check_positive("num_classes", num_classes)
         softmax = keras.activations.get(activation) is keras.activations.softmax
         if num_classes == 1 and softmax:
             raise ValueError(
@@ -113,15 +110,7 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
                 "or None for num_classes=1. Received: activation='softmax'"
             )
         # === Layers ===
-        make_head(
-            self,
-            backbone,
-            preprocessor,
-            num_classes,
-            activation,
-            dropout,
-            class_names,
-        )
+        make_head(self, arguments_of(SynthesizerTextClassifier, locals()))
         self.pooler = Pooling(
             pooling, dtype=backbone.dtype_policy, name="pooling"
         )
@@ -132,9 +121,6 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
         outputs = self.output_dense(self.output_dropout(x))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         assign_policies(self)
-
-        # === Config ===
-        self.pooling = pooling
 
     def compile(
         self, optimizer="auto", loss="auto", *, metrics="auto", **kwargs
@@ -162,17 +148,9 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
             optimizer=optimizer, loss=loss, metrics=metrics, **kwargs
         )
 
-    def encode_labels(self, labels: Tensor) -> Tensor:
-        """Returns integers for names of classes, and checks numbers.
-
-        Args:
-            labels: Array, or TensorFlow tensor in a dataset.
-        """
-        return apply_to_labels(
-            lambda x: encode_labels(
-                x, self.num_classes, self.class_names, self.loss
-            ),
-            labels,
+    def _encoded(self, labels):
+        return encode_labels(
+            labels, self.num_classes, self.class_names, self.loss
         )
 
     def get_config(self) -> dict[str, Any]:

@@ -8,8 +8,7 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_synth._backend.checks import check_positive
-from keras_synth._backend.configs import config_of
+from keras_synth._backend.configs import arguments_of, config_of
 from keras_synth._backend.policies import assign_policies
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
@@ -19,13 +18,9 @@ from keras_synth.models.preprocessors.token_classifier_preprocessor import (
     SynthesizerTokenClassifierPreprocessor,
 )
 from keras_synth.models.tasks.examples import columns, is_dataset
-from keras_synth.models.tasks.labels import (
-    apply_to_labels,
-    encode_labels,
-    make_head,
-)
+from keras_synth.models.tasks.labels import encode_labels, make_head
 from keras_synth.models.tasks.task import TaskMixin
-from keras_synth.types import Identifier, Tensor
+from keras_synth.types import Identifier
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -107,21 +102,13 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
         class_names: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
-        if check_positive("num_classes", num_classes) < 2:
+        if num_classes == 1:
             raise ValueError(
                 "A token classifier needs at least two classes. Received: "
-                f"num_classes={num_classes}"
+                "num_classes=1"
             )
         # === Layers ===
-        make_head(
-            self,
-            backbone,
-            preprocessor,
-            num_classes,
-            activation,
-            dropout,
-            class_names,
-        )
+        make_head(self, arguments_of(SynthesizerTokenClassifier, locals()))
 
         # === Functional model ===
         inputs = backbone.input
@@ -209,15 +196,6 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
             for words, labels in zip(x, x if y is None else y, strict=True):
                 check_words(words, labels)
         return x, y, sample_weight
-
-    def encode_labels(self, labels: Tensor) -> Tensor:
-        """Returns integers for names of classes, and checks numbers.
-
-        Args:
-            labels: A row of labels for each sentence, or an array or tensor
-                `(B, words)`.
-        """
-        return apply_to_labels(self._encoded, labels)
 
     def _encoded(self, labels):
         classes = self.num_classes, self.class_names
