@@ -1,6 +1,5 @@
 """T5's and BERT's form compared with KerasHub, and published counts."""
 
-import keras
 import keras_hub
 import numpy as np
 import pytest
@@ -166,42 +165,6 @@ def test_t5_decodes_with_caches_as_without():
 
 
 @pytest.mark.parametrize(
-    "synthesizer",
-    ["V", "R", "D+V"],
-)
-def test_configs_and_files_keep_the_form(synthesizer, tmp_path):
-    config = models.config(
-        "t5_tiny", synthesizer, **SMALL, use_gated_activation=True
-    )
-    model = models.SynthesizerSeq2SeqBackbone(**config)
-    again = type(model).from_config(model.get_config())
-    assert [w.path for w in again.weights] == [w.path for w in model.weights]
-    assert not [
-        w.path
-        for w in model.weights
-        if "bias" in w.name and "relative_attention_bias" not in w.name
-    ]
-    model.save(tmp_path / "model.keras")
-    saved = keras.saving.load_model(tmp_path / "model.keras")
-    inputs = batch()
-    for name, x in model(inputs).items():
-        np.testing.assert_allclose(
-            numpy(saved(inputs)[name]), numpy(x), atol=1e-6
-        )
-
-
-def test_a_stack_has_one_table_of_relative_positions():
-    model = models.SynthesizerSeq2SeqBackbone(
-        **models.config("t5_tiny", "V", **SMALL)
-    )
-    tables = [w for w in model.weights if w.name == "relative_attention_bias"]
-    assert [w.path.split("/")[0] for w in tables] == [
-        "encoder_position_bias",
-        "decoder_position_bias",
-    ]
-
-
-@pytest.mark.parametrize(
     ("synthesizer", "count"),
     [
         ("dot_product", 222_903_552),
@@ -317,12 +280,9 @@ def test_bad_options_are_errors(options, match):
         models.SynthesizerSeq2SeqBackbone(**config)
 
 
-@pytest.mark.parametrize("name", ["t5_base", "bert_base", "transformer_base"])
-def test_unknown_names_are_errors_at_once(name):
-    with pytest.raises(ValueError, match="X"):
-        models.config(name, "X + V")
-    with pytest.raises(ValueError, match=f"one of .*{name}"):
-        models.config(f"{name}_v2")
+def test_unknown_names_are_errors():
+    with pytest.raises(ValueError, match=r"one of .*t5_base.*'t5_base_v2'"):
+        models.config("t5_base_v2")
 
 
 def test_mixers_without_pairs_do_not_support_t5s_positions():

@@ -130,14 +130,10 @@ def test_get_layout_map_speaks_of_the_axes_of_the_mesh(cls):
     layout = layout_map["token_embedding/embeddings"]
     assert layout.axes == ("y", "x")
     assert layout.device_mesh is mesh
-    for arguments, error in (
-        ((None,), "must be a `keras.distribution.DeviceMesh`"),
-        ((mesh, "model", "x"), r"`model_parallel_dim_name` .*'x', 'y'"),
-        ((mesh, "y"), r"`data_parallel_dim_name` .*Received: .*'batch'"),
-        ((mesh, "y", "y"), "different axes"),
-    ):
-        with pytest.raises(ValueError, match=error):
-            cls.get_layout_map(*arguments)
+    with pytest.raises(ValueError, match="Invalid axis names"):  # of Keras
+        cls.get_layout_map(mesh, "y")
+    with pytest.raises(ValueError, match="different axes"):
+        cls.get_layout_map(mesh, "y", "y")
 
 
 def looks_for_devices():

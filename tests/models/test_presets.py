@@ -212,24 +212,6 @@ def test_a_file_does_not_make_other_backends_compile(given, tmp_path):
     assert loaded.get_compile_config()["jit_compile"] == given
 
 
-def test_an_optimizer_of_another_kind_is_skipped_with_a_warning(tmp_path):
-    """A file that is loaded without being compiled, and weights only."""
-    model = trained("causal_lm")
-    model.save(tmp_path / "model.keras")
-    model.save_weights(tmp_path / "model.weights.h5")
-    with pytest.warns(UserWarning, match=SKIPPED):
-        loaded = keras.saving.load_model(
-            tmp_path / "model.keras", compile=False
-        )
-    assert loaded.loss.get_config() != model.loss.get_config()
-    other = task("causal_lm")
-    with pytest.warns(UserWarning, match=SKIPPED):
-        other.load_weights(tmp_path / "model.weights.h5")
-    for each in (loaded, other):
-        assert int(numpy(each.optimizer.iterations)) == 0
-        assert_same_weights(model, each)
-
-
 # The disk
 
 

@@ -172,10 +172,3 @@ def test_a_missing_earlier_layer_is_an_error(wrong):
 def test_a_mixer_without_logits_shares_nothing():
     with pytest.raises(ValueError, match=r"FourierMixer .*'fnet'"):
         backbone(["fnet", 0])
-
-
-def test_published_sizes_accept_lists():
-    config = models.config("bert_base", ["R", 0], num_layers=2)
-    assert config["synthesizer"] == ["R", 0]
-    with pytest.raises(ValueError, match="Unknown synthesizer"):
-        models.config("bert_base", ["R", "no such"], num_layers=2)

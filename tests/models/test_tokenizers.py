@@ -59,7 +59,9 @@ def test_vocabularies_without_special_tokens_are_errors():
 def test_a_byte_pair_vocabulary_contains_all_bytes(capfd):
     learn = models.SynthesizerBytePairTokenizer.from_texts
     for size in (1, 260):
-        with pytest.raises(ValueError, match=f"at least 261.*={size}$"):
+        with pytest.raises(
+            ValueError, match="`vocabulary_size` is at least 261"
+        ):
             learn(["a text"], size)
     with pytest.raises(ValueError, match="at least one merge rule"):
         learn(["a"], 300)
@@ -147,6 +149,7 @@ def test_words_and_bytes_are_packed_alike_in_graphs(kind, keep):
         expected.append(ids + [tokenizer.pad_token_id] * (7 - len(ids)))
     here = packed(EXPRESSIONS)["token_ids"]
     assert np.asarray(here.tolist()).tolist() == expected
+    assert [*packed(EXPRESSIONS[0])["token_ids"]] == expected[0]
     (batch,) = (
         tf.data.Dataset.from_tensor_slices(EXPRESSIONS)
         .batch(2)

@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import pytest
 import saved_files
-from backend import numpy
 from cases import CASES, KINDS, D, H, K, N, T
 
 from keras_synth import layers, models
@@ -117,16 +116,6 @@ def test_an_object_is_part_of_one_layer():
     layers.SyntheticAttention(H, K, synthesizer=shared)
 
 
-def test_models_around_objects_can_be_cloned():
-    x = keras.Input((None, D))
-    layer = layers.SyntheticAttention(H, K, synthesizer=CASES["nested"]())
-    model = keras.Model(x, layer(x))
-    clone = keras.models.clone_model(model)
-    clone.set_weights(model.get_weights())
-    data = np.ones((1, T, D), "float32")
-    np.testing.assert_allclose(numpy(clone(data)), numpy(model(data)))
-
-
 def test_blocks_make_new_synthesizers_from_an_object():
     template = get("D+R", H, K, N)
     blocks = [
@@ -136,17 +125,6 @@ def test_blocks_make_new_synthesizers_from_an_object():
     mine, other = (block.attention.synthesizer for block in blocks)
     assert mine is not other
     assert template not in (mine, other)
-    used = layers.SyntheticAttention(H, K, synthesizer=template)
-    used.build((None, T, D))
-    for make in (
-        lambda: layers.SynthesizerEncoder(16, H, synthesizer=template),
-        lambda: layers.SynthesizerDecoder(
-            16, H, synthesizer="V", cross_synthesizer=template
-        ),
-        lambda: models.SynthesizerBackbone(20, 1, H, 8, 8, template),
-    ):
-        with pytest.raises(ValueError, match="without the weights of this one"):
-            make()
 
 
 @pytest.mark.parametrize("kind", [str, dict, object])

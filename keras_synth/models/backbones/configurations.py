@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from keras_synth.layers.templates import as_config
-from keras_synth.mixers.registry import is_mixer, mixer_class
+from keras_synth.mixers.registry import is_mixer
 from keras_synth.synthesizers.registry import tree
 from keras_synth.types import Identifier
 
@@ -112,7 +111,7 @@ def config(
         Dictionary of keyword arguments.
 
     Raises:
-        ValueError: If the name or synthesizer is unknown.
+        ValueError: If the name is unknown.
 
     Example:
 
@@ -131,7 +130,6 @@ def config(
             f"`name` must be one of {', '.join(_CONFIGS)}. "
             f"Received: name={name!r}"
         )
-    _check(synthesizer)
     options = {**_CONFIGS[name], "synthesizer": synthesizer}
     if name.startswith("t5"):
         heads = options["num_heads"]
@@ -157,10 +155,3 @@ def _names(synthesizer):
     if term.options or any(part.options or part.parts for part in parts):
         return ()
     return tuple(sorted(part.name for part in parts))
-
-
-def _check(synthesizer):
-    """Raises if a name, or one in a list, is unknown."""
-    for one in synthesizer if isinstance(synthesizer, list) else [synthesizer]:
-        if not isinstance(one, int):  # an integer shares an earlier one
-            mixer_class(as_config(one))

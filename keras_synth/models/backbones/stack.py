@@ -20,19 +20,13 @@ _PLACES = {"synthesizer": "attention", "cross_synthesizer": "cross_attention"}
 class Stack:
     """Embeddings, blocks and, if pre-norm, a last normalisation.
 
-    It is not a layer: its layers are part of the functional model.
+    It is not a layer: its layers are part of the functional model. Arguments
+    are those of `SynthesizerBackbone`, except:
 
     Args:
         token_embedding: `ReversibleEmbedding`, which stacks can share.
-        synthesizer: As for `SynthesizerBackbone`.
         options: Namespace from `block_options`, for all blocks.
-        num_layers: Integer, number of blocks.
-        max_length: Integer, longest sequence in tokens.
-        positions: As for `SynthesizerBackbone`.
-        num_segments: As for `SynthesizerBackbone`.
         decoder: Whether the blocks are `SynthesizerDecoder`s.
-        cross_synthesizer: Synthesizer of the cross-attention, or a list of
-            them.
         prefix: String, start of the layers' names, except those of blocks.
         **cross: Other options of the decoders' cross-attention.
     """
@@ -174,19 +168,11 @@ class Stack:
         encoder_padding_mask=None,
         padding_mask=None,
     ):
-        """Calls the blocks on tokens that follow those in the caches.
+        """Calls the blocks on tokens `(B, T)` that follow those in the caches.
 
-        Args:
-            token_ids: Integer tensor `(B, T)`.
-            caches: Sequence of one cache for each block, from `make_caches`.
-            start: As for `embed`.
-            sources: Sequence of one cache for each block, from `remember`;
-                empty without cross-attention.
-            encoder_padding_mask: Tensor `(B, S)`, the source's mask.
-            padding_mask: Tensor `(B, T)`, 0 for tokens to ignore.
-
-        Returns:
-            `(x, caches)`: tensor `(B, T, d)`, and the caches with these tokens.
+        `caches` are from `make_caches`, and `sources` from `remember`, one for
+        each block. Returns a tensor `(B, T, d)`, and the caches with these
+        tokens.
         """
         x = self.embed(token_ids, start=start)
         filled, bias = [], {}

@@ -139,9 +139,7 @@ class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):
 
 
 def _reversed(tokens):
-    """Reversed texts: lists, or ragged tensors of TensorFlow."""
-    if not isinstance(tokens, list):
-        return tokens[..., ::-1]
-    if tokens and isinstance(tokens[0], list):
+    """Reversed texts: lists, an array, or ragged tensors of TensorFlow."""
+    if isinstance(tokens, list):
         return [row[::-1] for row in tokens]
-    return tokens[::-1]
+    return tokens[..., ::-1]

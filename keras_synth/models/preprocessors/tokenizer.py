@@ -145,7 +145,8 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
         if isinstance(merges, (list, tuple)) and not merges:
             raise ValueError(
                 "There must be at least one merge rule. `from_texts` learns "
-                "rules from texts with words of at least two bytes. Received: "
+                f"rules if `vocabulary_size` is at least {FEWEST_BYTE_PAIRS} "
+                "and texts have words of at least two bytes. Received: "
                 f"merges={merges!r}"
             )
         super().__init__(vocabulary=vocabulary, merges=merges, **kwargs)
@@ -170,13 +171,6 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
                 word of two bytes.
         """
         texts = _checked_texts(texts, vocabulary_size)
-        if vocabulary_size < FEWEST_BYTE_PAIRS:
-            raise ValueError(
-                "`vocabulary_size` must be at least "
-                f"{FEWEST_BYTE_PAIRS}: 256 bytes, {len(BYTE_PAIRS)} special "
-                "tokens and a pair. Received: "
-                f"vocabulary_size={vocabulary_size}"
-            )
         import tokenizers
         from tokenizers import pre_tokenizers, trainers
 
