@@ -51,11 +51,7 @@ _T5_ATTENTION = {
 def with_length(
     options: dict[str, Any], max_length: int | None
 ) -> dict[str, Any]:
-    """Returns arguments of a backbone for sequences up to a length.
-
-    Raises:
-        ValueError: If the model has no maximum length.
-    """
+    """Returns arguments of a backbone for sequences up to a length."""
     own = {name: options[name] for name in LENGTHS if name in options}
     if max_length is None and None in own.values():
         raise ValueError(

@@ -44,13 +44,7 @@ def watch(
     inputs: dict[str, Any],
     keep: Callable[[int, Call, CapturedAttention], None],
 ) -> None:
-    """Calls a model, and `keep` with each place's number, call and record.
-
-    Args:
-        source: `Exact`.
-        inputs: A batch of `batches`.
-        keep: Function.
-    """
+    """Calls a model, and `keep` with each place's number, call and record."""
     numbers = {id(x.attention): i for i, x in enumerate(source.places)}
 
     def record(name, captured):
@@ -89,19 +83,10 @@ class _Watcher(Recorder):
 
 
 def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
-    """Yields batches of a model's inputs, checked.
+    """Yields batches of a model's inputs: arrays by their names, checked.
 
-    Args:
-        model: Keras model.
-        data: Arrays of its inputs, texts if it has a preprocessor, or an
-            iterable of such batches, or of tuples that begin with one.
-
-    Yields:
-        Dictionaries of arrays by the names of the inputs.
-
-    Raises:
-        ValueError: If there is no batch, or if a batch has other inputs or
-            sequences that are too long.
+    `data` are arrays of the inputs, texts if the model has a preprocessor, or
+    an iterable of such batches, or of tuples that begin with one.
     """
     if isinstance(data, str) or not isinstance(data, Iterable):
         data = [data]
@@ -110,7 +95,9 @@ def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
     elif isinstance(data, (list, tuple)):
         if all(isinstance(x, str) for x in data):
             data = np.asarray(data)
-        elif len(data) == len(model.inputs) > 1:
+        elif len(data) == len(model.inputs) > 1 and not any(
+            isinstance(x, (dict, tuple)) for x in data
+        ):
             data = dict(zip(_names(model), data, strict=True))
     for batch in averages.batches(data, BATCH_SIZE):
         yield _checked(model, batch)

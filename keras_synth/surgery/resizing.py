@@ -110,11 +110,7 @@ def shorten(model: Any, max_length: int) -> Any:
     >>> [w.shape for w in shorter.weights if w.name == "R"]
     [(2, 16, 16)]
     """
-    return _resized(model, max_length, min, "shorter", _cut)
-
-
-def _cut(table, axis, length):
-    return np.take(table, np.arange(length), axis)
+    return _resized(model, max_length, min, "shorter", _tiled)
 
 
 def _tiled(table, axis, length):
@@ -132,18 +128,11 @@ def _interpolated(table, axis, length):
 _WAYS = {"tile": _tiled, "interpolate": _interpolated}
 
 
-# ------------------------------------------------------------------------------
-
-
 def _resized(model, max_length, better, word, change):
     """A model of another length.
 
-    Args:
-        model: Keras model.
-        max_length: Integer, the length.
-        better: Function that chooses between the present length and this one.
-        word: String, `"longer"` or `"shorter"`.
-        change: Function of a table, an axis and a length.
+    `better` chooses between the present length and this one. `change` is a
+    function of a table, an axis and a length.
     """
     check_positive("max_length", max_length)
     check_model(model, f"make it {word}")
@@ -155,15 +144,15 @@ def _resized(model, max_length, better, word, change):
         return better(length, max_length)
 
     def changed(layer, copy):
-        config = layer.get_config() if isinstance(layer, _KNOWN) else {}
+        if not isinstance(layer, (StackedBackbone, *HOLDERS, *_POSITIONS)):
+            return None
+        config = layer.get_config()
         if isinstance(layer, StackedBackbone):
             config = _own_config(config, resized)
         elif isinstance(layer, HOLDERS):
             config = _with_length(config, resized)
-        elif isinstance(layer, _POSITIONS):
-            config["sequence_length"] = resized(config["sequence_length"])
         else:
-            return None
+            config["sequence_length"] = resized(config["sequence_length"])
         made = type(layer).from_config(config)
         if not made.built:
             made.build_from_config(layer.get_build_config())
@@ -186,7 +175,6 @@ _EMBEDDINGS = (
     "position_embedding/embeddings",
     "position_embedding/position_embeddings",
 )
-_KNOWN = (StackedBackbone, *HOLDERS, *_POSITIONS)
 
 
 def _check_resizable(model, word):
@@ -259,16 +247,14 @@ def _copy(source, target, change):
             for name, own in layer.position_axes.items():
                 axes[id(getattr(layer, name))] = own
     pairs = list(zip(source.weights, target.weights, strict=True))
-    known = [
-        own.shape == new.shape
-        or id(own) in axes
-        or own.path.endswith(_EMBEDDINGS)
+    wrong = [
+        own.path
         for own, new in pairs
+        if own.shape != new.shape
+        and id(own) not in axes
+        and not own.path.endswith(_EMBEDDINGS)
     ]
-    if not all(known):
-        wrong = [
-            w[0].path for w, fine in zip(pairs, known, strict=True) if not fine
-        ]
+    if wrong:
         raise ValueError(
             "Only weights in a synthesizer's `position_axes` and learned "
             "position embeddings can be converted to another length. Train a "

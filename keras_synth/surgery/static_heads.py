@@ -27,11 +27,7 @@ _KINDS = RandomSynthesizer, FactorizedRandomSynthesizer, DenseSynthesizer
 
 
 def checked_kind(to: Identifier, source: Exact) -> type:
-    """Returns the class of an identifier, which heads are fitted to.
-
-    Raises:
-        ValueError: If heads cannot be fitted to it.
-    """
+    """Returns the class of an identifier, or raises for other classes."""
     made = _made(to, 1, source.places[0]) if isinstance(to, str) else None
     shared = getattr(made, "shared_heads", False)
     if type(made) not in _KINDS or shared:

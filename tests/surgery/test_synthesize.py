@@ -90,17 +90,20 @@ def test_a_table_of_full_rank_is_the_table(tmp_path):
 
 
 def test_batches_are_added_up():
+    """Also as many batches as the model has inputs."""
     model, given = bert(), inputs(full=False)
     batches = [
         {name: x[at] for name, x in given.items()}
-        for at in (slice(0, 2), slice(2, B))
+        for at in (slice(0, 2), slice(2, 4), slice(4, B))
     ]
-    whole, streamed = (
-        synthesize(model, data, heads=0.5) for data in (given, iter(batches))
+    whole, streamed, listed = (
+        synthesize(model, data, heads=0.5)
+        for data in (given, iter(batches), batches)
     )
-    np.testing.assert_allclose(
-        outputs(streamed, given), outputs(whole, given), atol=1e-5
-    )
+    for other in (streamed, listed):
+        np.testing.assert_allclose(
+            outputs(other, given), outputs(whole, given), atol=1e-5
+        )
 
 
 def test_averages_are_of_pairs_of_real_tokens():
