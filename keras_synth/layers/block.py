@@ -102,10 +102,8 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
     def _mixer(self, kept, num_heads, key_dim, max_length, needs, place):
         """Makes the mixer of a place from its template."""
         dtype, name = self.dtype_policy, _NAMES[place]
-        identifier, named = (
-            in_dtype(kept, dtype),
-            {"name": name, "dtype": dtype},
-        )
+        identifier = in_dtype(kept, dtype)
+        named = {"name": name, "dtype": dtype}
         # The config of a mixer has its own name.
         if isinstance(kept, dict) and registry.is_mixer(kept):
             identifier["config"]["name"], named = name, {}

@@ -358,36 +358,29 @@ class KeyBias(Synthesizer):
         return Logits(bias=row[None, :, None, :])
 
 
-@pytest.mark.parametrize("make", [KeyBias, lambda h: mixed(KeyBias(h))])
-@pytest.mark.parametrize("scores", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: KeyBias(H),
+        lambda: MixtureSynthesizer([KeyBias(H), RandomSynthesizer(H, 9)]),
+    ],
+)
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_row_of_logits_for_all_queries_makes_a_context_for_each(
-    make, scores, causal
-):
-    layer = SyntheticAttention(H, K, synthesizer=make(H))
-    x = drawn(2, 5, D)
+def test_a_row_of_logits_for_all_queries_makes_a_context_for_each(make, causal):
+    layer = SyntheticAttention(H, K, synthesizer=make())
+    x = ops.convert_to_tensor(drawn(2, 5, D))
     mask = np.arange(5) < np.array([[5], [3]])
-    options = {"use_causal_mask": causal, "return_attention_scores": scores}
-    found = layer(x, value_mask=mask, **options)
-    output = numpy(found[0] if scores else found)
-    assert output.shape == x.shape
-    full = np.broadcast_to(
-        numpy(layer.synthesizer(ops.convert_to_tensor(x)).materialize()),
-        (1, H, 5, 5),
-    )
-    weights = np.exp(full) * mask[:, None, None, :]
-    weights = weights * (np.tril(np.ones((5, 5))) if causal else 1)
+    options = {"value_mask": mask, "use_causal_mask": causal}
+    output, scores = layer(x, return_attention_scores=True, **options)
+    weights = numpy(layer.synthesizer(x).materialize())
+    weights = np.exp(weights) * mask[:, None, None, :]
+    weights = weights * (np.tri(5) if causal else np.ones((5, 5)))
     weights = weights / weights.sum(-1, keepdims=True)
-    values = numpy(layer.value(ops.convert_to_tensor(x)))
-    context = np.einsum("bhts,bshv->bthv", weights, values)
+    np.testing.assert_allclose(numpy(scores), weights, atol=1e-5)
+    context = np.einsum("bhts,bshv->bthv", weights, numpy(layer.value(x)))
     expected = numpy(layer.attention_output(ops.convert_to_tensor(context)))
-    np.testing.assert_allclose(output, expected, atol=1e-5)
-    if scores:
-        assert tuple(found[1].shape) == (2, H, 5, 5)
-
-
-def mixed(synthesizer):
-    return MixtureSynthesizer([synthesizer, RandomSynthesizer(H, 9)])
+    for found in (output, layer(x, **options)):
+        np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
 
 
 # --- inside layers of others --------------------------------------------------
