@@ -5,35 +5,18 @@ import numpy as np
 import small_tasks
 from backend import numpy
 
-from keras_synth import models
-
 TEXTS = ["the film is good", "a plot", "the film is dull", "good and good"] * 2
 NAMES = ["good", "bad"] * 4
 WORDS = [text.split() for text in TEXTS]
 TAGS = [["bad"] * (len(words) - 1) + ["good"] for words in WORDS]
-TASKS = (*small_tasks.KINDS, "masked_lm", "token_classifier")
+TASKS = (*small_tasks.CLASSES,)
 STREAMS = ("generator", "PyDataset", "DataLoader")
 
 
 def task(kind):
     """A task, with the classes "bad" and "good" if it has classes."""
-    if kind == "classifier":
-        return small_tasks.task(kind, class_names=["bad", "good"])
-    if kind in small_tasks.KINDS:
-        return small_tasks.task(kind)
-    backbone, tokenizer = (
-        small_tasks.backbone("classifier"),
-        small_tasks.tokenizer(),
-    )
-    if kind == "masked_lm":
-        made = models.SynthesizerMaskedLMPreprocessor(
-            tokenizer, 8, mask_selection_rate=0.4
-        )
-        return models.SynthesizerMaskedLM(backbone, made)
-    made = models.SynthesizerTokenClassifierPreprocessor(tokenizer, 8)
-    return models.SynthesizerTokenClassifier(
-        backbone, 2, made, class_names=["bad", "good"]
-    )
+    names = {"class_names": ["bad", "good"]} if "classifier" in kind else {}
+    return small_tasks.task(kind, **names)
 
 
 def examples(kind):

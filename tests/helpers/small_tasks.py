@@ -5,6 +5,13 @@ from keras_synth import models
 SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
 WORDS = "the film plot is good dull not but and a".split()
 VOCABULARY = [*SPECIAL, *WORDS]
+CLASSES = {
+    "classifier": "TextClassifier",
+    "causal_lm": "CausalLM",
+    "seq2seq_lm": "Seq2SeqLM",
+    "masked_lm": "MaskedLM",
+    "token_classifier": "TokenClassifier",
+}
 KINDS = ("classifier", "causal_lm", "seq2seq_lm")
 SIZES = {
     "num_layers": 1,
@@ -18,19 +25,20 @@ def tokenizer():
     return models.SynthesizerTokenizer(VOCABULARY)
 
 
+def _class(kind, suffix=""):
+    return getattr(models, f"Synthesizer{CLASSES[kind]}{suffix}")
+
+
 def preprocessor(kind, length=8, **options):
-    made = {
-        "classifier": models.SynthesizerTextClassifierPreprocessor,
-        "causal_lm": models.SynthesizerCausalLMPreprocessor,
-        "seq2seq_lm": models.SynthesizerSeq2SeqLMPreprocessor,
-    }[kind]
     lengths = {"sequence_length": length}
     if kind == "seq2seq_lm":
         lengths = {
             "encoder_sequence_length": length,
             "decoder_sequence_length": length,
         }
-    return made(tokenizer(), **lengths, **options)
+    if kind == "masked_lm":
+        options = {"mask_selection_rate": 0.4, **options}
+    return _class(kind, "Preprocessor")(tokenizer(), **lengths, **options)
 
 
 def backbone(kind, synthesizer="R+V"):
@@ -51,14 +59,9 @@ def backbone(kind, synthesizer="R+V"):
 
 
 def task(kind, synthesizer="R+V", preprocess=True, num_classes=2, **options):
-    made = {
-        "classifier": models.SynthesizerTextClassifier,
-        "causal_lm": models.SynthesizerCausalLM,
-        "seq2seq_lm": models.SynthesizerSeq2SeqLM,
-    }[kind]
-    if kind == "classifier":
+    if kind in ("classifier", "token_classifier"):
         options["num_classes"] = num_classes
-    return made(
+    return _class(kind)(
         backbone(kind, synthesizer),
         preprocessor=preprocessor(kind) if preprocess else None,
         **options,
