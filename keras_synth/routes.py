@@ -1,18 +1,7 @@
-"""The routes of attention: ways to compute it.
-
-All routes agree up to rounding:
-
-- **shared**: for logits and masks that do not depend on the batch, except for
-  key padding. All samples share one `(H, T, S)` table of weights.
-- **kernel**: for logits with queries; the backend's attention kernel.
-- **tiles**: groups of queries, one after the other, each with the keys that the
-  group sees.
-- **torch_cpu**: on PyTorch's CPUs, groups of queries that reuse memory.
-- **explicit**: all weights, `(B, H, T, S)`, if they are returned or if dropout
-  is per sample. Only this route makes a tensor of this size by design.
+"""The routes of attention: ways to compute it, which agree up to rounding.
 
 `attend` uses the cheapest route that supports a request. docs/routes.md lists
-the costs and shows how to add your own kernel.
+the routes and their costs, and shows how to add your own kernel.
 """
 
 import contextlib

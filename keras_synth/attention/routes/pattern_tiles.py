@@ -86,18 +86,24 @@ def _plan(pattern, request):
 def _allowed(blocks, columns, pattern, earlier, is_token, mask):
     """Returns which pairs are visible, boolean `(B or 1, 1, G, r, c)`."""
     relative = pattern.relative and (earlier is None or earlier.relative)
-    i = blocks.positions(relative)[:, :, None]
-    j = columns.positions(blocks, relative)[:, None]
-    allowed = pattern.allows(i, j)
-    if earlier is not None:
-        allowed = allowed & ~earlier.allows(i, j)
-    if mask.causal:
-        allowed = allowed & (j <= i)
-    if mask.window is not None:
-        allowed = allowed & (abs(i - j) < mask.window)
+    rows = blocks.positions(relative)
+    places = columns.positions(blocks, relative)
+    allowed = _added(pattern, earlier, mask, rows, places)
     is_token = ops.swapaxes(columns.take(blocks, is_token), -1, -2)
     allowed = ops.convert_to_tensor(allowed)[None, None]
     return ops.logical_and(is_token > 0, allowed)
+
+
+def _added(pattern, earlier, mask, rows, columns):
+    """Which pairs a pattern adds to earlier ones, boolean `(..., r, c)`."""
+    limits = AttentionMask(
+        causal=mask.causal, window=mask.window, pattern=pattern
+    )
+    allowed = limits.allows(rows, columns)
+    if earlier is None:
+        return allowed
+    seen = earlier.allows(rows[..., :, None], columns[..., None, :])
+    return ops.logical_and(allowed, ops.logical_not(seen))
 
 
 def _columns(blocks, columns, x):
@@ -139,17 +145,13 @@ def seen_by_one_query(request):
     """Returns a request with only the columns that one query can see."""
     mask, length = request.mask, request.source_length
     row = ops.reshape(ops.convert_to_tensor(mask.start, "int32"), (1,))
-    limits = AttentionMask(causal=mask.causal, window=mask.window)
-    columns, allowed, earlier = [], [], []
+    columns, allowed, earlier = [], [], None
     for part in pattern_of(request).patterns:
         own = ops.cast(part.columns(row[0], length), "int32")
-        seen = part.allows(row[0], own) & (own >= 0)
-        seen = seen & limits.allows(row, own)[0]
-        for other in earlier:
-            seen = seen & ~other.allows(row[0], own)
-        earlier.append(part)
+        seen = _added(part, earlier, mask, row, own)[0]
         columns.append(own)
-        allowed.append(seen)
+        allowed.append(ops.logical_and(seen, own >= 0))
+        earlier = part if earlier is None else earlier | part
     columns = ops.clip(ops.concatenate(columns), 0, length - 1)
     allowed = ops.concatenate(allowed)[None, None, None]
     if mask.keys is not None:
