@@ -7,7 +7,7 @@ from arrays import normal
 from backend import numpy
 
 from keras_synth import mixers, surgery, synthesizers
-from keras_synth.layers import SynthesizerDecoder, SyntheticAttention
+from keras_synth.layers import SyntheticAttention
 
 B, T, H, K, D = 2, 9, 4, 6, 16
 
@@ -103,22 +103,6 @@ def test_a_window_remembers_rotated_positions():
         found.append(numpy(y))
     assert cache["tokens"].shape[1] == 2
     np.testing.assert_allclose(np.concatenate(found, 1), expected, atol=2e-6)
-
-
-def test_a_block_decodes_with_shared_rotated_keys():
-    name = "R + V(rotary=True, num_key_value_heads=2)"
-    block = SynthesizerDecoder(32, H, synthesizer=name, max_length=T)
-    x = normal(B, T, D)
-    expected = numpy(block(x))
-    cache, found = block.make_caches(B, T)[0], []
-    for t in range(T):
-        y, cache = block(
-            x[:, t : t + 1],
-            self_attention_cache=cache,
-            self_attention_cache_update_index=t,
-        )
-        found.append(numpy(y))
-    np.testing.assert_allclose(np.concatenate(found, 1), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
