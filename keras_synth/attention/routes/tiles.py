@@ -1,8 +1,8 @@
 """The tiles route: groups of queries, and keys for each group.
 
 With a pattern all groups are computed at once. Without a pattern every group
-sees all columns. Groups are computed one after the other, so that their weights
-fit into a CPU's cache, and again for the gradient. The idea is
+sees all columns, and groups are computed one after the other, so that their
+weights fit into a CPU's cache, and again for the gradient. The idea is
 FlashAttention's, with whole rows (Dao et al., 2022,
 https://arxiv.org/abs/2205.14135).
 """
