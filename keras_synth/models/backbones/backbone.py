@@ -9,9 +9,12 @@ from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import of_layers
 from keras_synth.folding import folded_config
 from keras_synth.models.backbones.embeddings import token_embedding
-from keras_synth.models.backbones.sizes import check_length, check_sizes
 from keras_synth.models.backbones.stack import Stack
-from keras_synth.models.backbones.stacked import StackedBackbone
+from keras_synth.models.backbones.stacked import (
+    StackedBackbone,
+    check_length,
+    check_sizes,
+)
 from keras_synth.types import Identifier
 
 

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_synth.analysis import multiplications
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
-from keras_synth.models.backbones.sizes import check_length
+from keras_synth.models.backbones.stacked import check_length
 from keras_synth.models.preprocessors.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )

@@ -12,16 +12,9 @@ def sample_tokens(
 ):
     """Continues prompts of different lengths; returns ids and a mask.
 
-    Args:
-        model: The task, with a sampler.
-        stack: The `Stack` that reads tokens.
-        step: Function of token ids `(B, T)`, caches, the position of the first
-            token and, optionally, `padding_mask=`; returns hidden states
-            `(B, T, d)` and filled caches.
-        prompt: Integer tensor `(B, length)`.
-        prompt_mask: Tensor `(B, length)`, nonzero for tokens of a prompt.
-        caches: Nested tuple of tensors, batch axis first.
-        stop_token_ids: Sequence of ids that end a text, or `None`.
+    `step` is a function of token ids `(B, T)`, caches, the position of the
+    first token and, optionally, `padding_mask=`. It returns hidden states
+    `(B, T, d)` and filled caches, which are nested tensors, batch axis first.
     """
     prompt_mask = ops.cast(prompt_mask, "bool")
     # The shortest prompt ends here. Longer ones keep their tokens.

@@ -10,7 +10,7 @@ from keras_synth.analysis import multiplications
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
-from keras_synth.models.backbones.sizes import check_length
+from keras_synth.models.backbones.stacked import check_length
 from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
