@@ -69,11 +69,6 @@ def test_a_new_mixture_can_start_as_one_of_its_parts(favoured):
     close(call(mixed, *PAIR), call(pure, *PAIR))
 
 
-def test_an_unknown_initializer_of_alphas_is_an_error():
-    with pytest.raises(ValueError, match="interpret initializer"):
-        MixtureSynthesizer([get("R")], alphas_initializer="nonsense")
-
-
 def test_without_alphas_a_mixture_is_the_sum_of_its_parts():
     layer = SyntheticAttention(
         2,
