@@ -165,10 +165,11 @@ def report(folder):
                 [name, *(_shown(own, name, place, kind[1]) for place in places)]
                 for name in own
             ]
-            if kind[1] != IN_TURN:
+            growths = [_growth(own[name]) for name in own]
+            if kind[1] != IN_TURN and any(growths):
                 heads.append("growth, longest / 1024")
-                for row in table:
-                    row.append(_growth(own[row[0]]))
+                for row, growth in zip(table, growths, strict=True):
+                    row.append(growth)
             measuring.print_table(", ".join(kind), heads, table)
 
 
