@@ -29,9 +29,10 @@ def distill(
     inputs whose names end with `"padding_mask"`.
 
     `fit` takes inputs without labels. It trains the student in place, so you
-    can use or save the student afterwards. The teacher does not change. To
-    match hidden states before outputs, call `distill` twice, with
-    `outputs=0.0` and then with `hidden_states=0.0`.
+    can use or save the student afterwards; the returned model cannot be saved.
+    To continue after an interruption, use `keras.callbacks.BackupAndRestore`.
+    The teacher does not change. To match hidden states before outputs, call
+    `distill` twice, with `outputs=0.0` and then with `hidden_states=0.0`.
 
     Args:
         student: Functional model, backbone or task, such as a result of

@@ -186,13 +186,6 @@ def test_what_has_no_other_length_is_refused(change, match):
         change()
 
 
-def test_adapted_models_are_refused():
-    model = backbone("R")
-    model.enable_lora(2)
-    with pytest.raises(ValueError, match=r"longer before\s`enable_lora`"):
-        lengthen(model, M)
-
-
 @pytest.mark.parametrize(
     ("change", "lengths"), [(lengthen, (8, 12)), (shorten, (6, 8))]
 )
