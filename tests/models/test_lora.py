@@ -179,3 +179,17 @@ def test_other_files_are_errors(saved, tmp_path):
         del file[FACTOR]
     with pytest.raises(ValueError, match=r"target_layer_names.*lora_R_a"):
         backbone().load_lora_weights(saved)
+
+
+def test_an_interrupted_save_keeps_the_older_file(saved, monkeypatch):
+    before = saved.read_bytes()
+
+    def interrupted(x):
+        raise KeyboardInterrupt
+
+    model = backbone()
+    model.enable_lora(2)
+    monkeypatch.setattr(keras.ops, "convert_to_numpy", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.save_lora_weights(str(saved))
+    assert saved.read_bytes() == before

@@ -13,7 +13,7 @@ from keras_synth._backend.policies import assign_policies, with_policies
 from keras_synth.layers.block import block_options
 from keras_synth.layers.templates import as_config
 from keras_synth.models.saving import layouts, lora_files
-from keras_synth.models.saving.model import ModelMixin
+from keras_synth.models.saving.model import ModelMixin, beside
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import FilePath, Tensor
 
@@ -148,15 +148,16 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         self.lora = (rank, tuple(target_layer_names))
 
     def save_lora_weights(self, filepath: FilePath) -> None:
-        """Saves the weights that LoRA trains.
+        """Saves the weights that LoRA trains, completely or not at all.
 
         Args:
-            filepath: Path of the file.
+            filepath: Path of the file, which ends in `.h5`.
 
         Raises:
             ValueError: If LoRA is not enabled.
         """
-        lora_files.save(filepath, self)
+        with beside(filepath, True) as path:
+            lora_files.save(path, self)
 
     def load_lora_weights(self, filepath: FilePath) -> None:
         """Loads weights from `save_lora_weights`, and enables LoRA if needed.
