@@ -336,5 +336,9 @@ class MultiHeadMixer(Mixer):
         value = query if value is None else value
         key = value if key is None else key
         axes = self._checked_axes(query, value, key)
-        self._check_lengths(*(axes.length(x.shape) for x in (query, value)))
+        lengths = (axes.length(x.shape) for x in (query, value))
+        self._check_symbolic_lengths(*lengths)
         return self._output_spec(axes, query, value, return_attention_scores)
+
+    def _check_symbolic_lengths(self, query_length, source_length):
+        self._check_lengths(query_length, source_length)

@@ -61,9 +61,7 @@ def cached_window(pattern, synthesizer):
 
 
 def check_pattern_lengths(pattern, query_length, source_length):
-    """Raises if known lengths do not fit a pattern, or `None`."""
-    if pattern is None:
-        return
+    """Raises if known lengths do not fit a pattern."""
     lengths = query_length, source_length
     known = all(isinstance(x, int) for x in lengths)
     if known and query_length != source_length:

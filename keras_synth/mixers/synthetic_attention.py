@@ -8,9 +8,9 @@ from keras import ops
 
 from keras_synth import synthesizers
 from keras_synth._backend.checks import check_boolean, check_optional
+from keras_synth._backend.execution import is_traced
 from keras_synth._backend.internals import untrack
 from keras_synth.attention import masks, normalizers, patterns
-from keras_synth.attention.patterns import Pattern
 from keras_synth.attention.projections import (
     axes_of_heads,
     check_divides_heads,
@@ -41,8 +41,7 @@ class SyntheticAttention(MultiHeadMixer):
         num_heads: Integer, `H`.
         key_dim: Integer, features per head of queries, keys and hidden
             layers, `k`.
-        value_dim: Integer, value features per head, `v`; `key_dim` by
-            default.
+        value_dim: Integer, value features per head, `v`, by default `key_dim`.
         dropout: Float, fraction of the attention weights to drop in training:
             drawn for each sample, or once for all samples if they have the same
             weights (R, FR, Fix and their mixtures).
@@ -104,12 +103,11 @@ class SyntheticAttention(MultiHeadMixer):
         attention_bias: Float tensor that broadcasts to `(B, H, T, S)`, added
             to the logits.
         mask: Boolean `(B, T)`, both `query_mask` and `value_mask` if the layer
-            is called with only the query.
+            is called with only the query. Masks, including those of Keras, are
+            combined by "and".
         return_attention_scores: Whether to also return the weights.
         training: Whether to apply dropout.
         use_causal_mask: Whether token i attends only to tokens `j <= i`.
-
-    Masks are combined by "and", including the Keras masks of tensors.
 
     Returns:
         Tensor `(B, T, d)` or `(B, T, *output_shape)`. With
@@ -199,7 +197,7 @@ class SyntheticAttention(MultiHeadMixer):
             "num_key_value_heads", num_key_value_heads
         )
         check_divides_heads(self.num_heads, self.num_key_value_heads)
-        self.pattern: Pattern | None = None
+        self.pattern: patterns.Pattern | None = None
         if pattern is not None:
             self.pattern = patterns.get(pattern).fitted(self.max_length)
         self._pattern_in_force = self.pattern
@@ -225,9 +223,8 @@ class SyntheticAttention(MultiHeadMixer):
         self._groups = HeadGroups(
             self.synthesizer, self.value_dim, self.num_key_value_heads
         )
-        self.gate = None
         self.synthesizer.attach_to(self)
-        self._cached_window = None
+        self.gate = self._cached_window = None
         if self.sliding_window is None:
             self._cached_window = cached_window(self.pattern, self.synthesizer)
         self.overwrites_cache = self._cached_window is None
@@ -262,8 +259,12 @@ class SyntheticAttention(MultiHeadMixer):
         lengths = query_length, source_length
         if query_length != source_length and None not in lengths:
             self._groups.check_reach_all("{} and {} tokens".format(*lengths))
-        check_pattern_lengths(self.pattern, *lengths)
-        self.synthesizer.check_lengths(*lengths)
+        if self.pattern is not None:
+            check_pattern_lengths(self.pattern, *lengths)
+
+    def _check_symbolic_lengths(self, *lengths):
+        self._check_lengths(*lengths)
+        self.synthesizer.check_lengths(*lengths)  # otherwise in its call
 
     def _limited(self, mask):
         """An `AttentionMask` with the window and the pattern of the layer."""
@@ -278,7 +279,9 @@ class SyntheticAttention(MultiHeadMixer):
             self._limited(call.mask),
             dropout=self._active_dropout(call.training),
             return_weights=call.with_scores,
-            route=attention_checks.traced_route(call, self.synthesizer),
+            route=attention_checks.traced_route(call, self.synthesizer)
+            if is_traced()
+            else None,
         )
 
     def _attended(self, call, source, mask, positions=None, **options):
@@ -387,7 +390,7 @@ class SyntheticAttention(MultiHeadMixer):
     def __dir__(self):
         # Keras saves a layer under the first of these names. The paths of
         # weights in a file must not depend on these aliases.
-        return [name for name in super().__dir__() if name not in _ALIASES]
+        return [x for x in super().__dir__() if not x.endswith("_dense")]
 
     query_dense = property(
         lambda self: getattr(self.synthesizer, "query", None)
@@ -395,6 +398,3 @@ class SyntheticAttention(MultiHeadMixer):
     key_dense = property(lambda self: getattr(self.synthesizer, "key", None))
     value_dense = property(lambda self: self.value)
     output_dense = property(lambda self: self.attention_output)
-
-
-_ALIASES = {"query_dense", "key_dense", "value_dense", "output_dense"}

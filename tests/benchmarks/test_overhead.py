@@ -43,7 +43,7 @@ def test_layers_dispatch_few_operations(name, floor):
         assert ratios[place] <= limit, (name, found, floor)
 
 
-@pytest.mark.parametrize("name, most", [("R", (27, 150)), ("R+V", (29, 220))])
+@pytest.mark.parametrize("name, most", [("R", (28, 150)), ("R+V", (30, 220))])
 def test_few_of_the_packages_files_and_functions_run(name, most):
     step = step_of(name, Cell(2, 9, 8, 2, mask="padded"), True, True)
     step()  # computes what is computed once only
