@@ -1,4 +1,4 @@
-"""Data, model and processes of the examples in this folder.
+"""Data and model of the examples in this folder.
 
 A classifier with R+V learns whether a word occurs. Data are generated. There is
 neither dropout nor shuffling, so that losses do not depend on the number of
@@ -6,13 +6,7 @@ devices.
 """
 
 import json
-import os
 import pathlib
-import signal
-import socket
-import subprocess
-import sys
-import time
 
 import numpy as np
 
@@ -59,62 +53,8 @@ def classifier():
 
 
 def report(losses, path=None):
-    """Prints the loss of each epoch, and writes them into a file.
-
-    Args:
-        losses: List of floats.
-        path: Optional path of a JSON file.
-    """
+    """Prints the loss of each epoch, and writes them into a JSON file."""
     for i, loss in enumerate(losses, start=1):
         print(f"epoch {i}: loss {loss:.6f}", flush=True)
     if path is not None:
         pathlib.Path(path).write_text(json.dumps(losses))
-
-
-def launch(number, environments):
-    """Runs this script once more for each process, and waits for them all.
-
-    If one of them fails or is killed, so are the others: what is left cannot
-    go on alone. Start the script again to go on from the last checkpoint.
-
-    Args:
-        number: Integer, how many processes.
-        environments: Function from a process's number and a list of free ports
-            to a dictionary of environment variables.
-    """
-    ports = [_free_port() for _ in range(number)]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, *sys.argv],
-            env={
-                **os.environ,
-                "PROCESS": str(i),
-                **environments(i, ports),
-            },
-        )
-        for i in range(number)
-    ]
-    for i, process in enumerate(processes):
-        print(f"process {i} is {process.pid}", flush=True)
-    while any(process.poll() is None for process in processes):
-        if any(process.poll() for process in processes):
-            break
-        time.sleep(0.1)
-    for process in processes:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-    codes = [process.wait() for process in processes]
-    if any(codes):
-        sys.exit(f"The processes ended with {codes}; run the script again.")
-
-
-def process_number():
-    """Which process of `launch` this is; `None` outside of them."""
-    number = os.environ.get("PROCESS")
-    return None if number is None else int(number)
-
-
-def _free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]

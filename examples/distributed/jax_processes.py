@@ -6,8 +6,7 @@ KERAS_BACKEND=jax python examples/distributed/jax_processes.py
 
 starts both on this machine. On several machines, start one on each. Set
 `KERAS_DISTRIBUTION_JOB_ADDRESSES`, `KERAS_DISTRIBUTION_NUM_PROCESSES` and
-`KERAS_DISTRIBUTION_PROCESS_ID` as `environment` does below, and `PROCESS` like
-the last of these.
+`KERAS_DISTRIBUTION_PROCESS_ID` as `launch` does below.
 
 Each process writes a checkpoint after each epoch. If one is killed, all end.
 The same command then continues after the last epoch for which all checkpoints
@@ -17,22 +16,50 @@ exist. `--processes 1` has the same losses.
 import argparse
 import os
 import pathlib
+import socket
+import subprocess
+import sys
+import time
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 
 import common
 
 
-def environment(i, ports):
-    addresses = ",".join(f"127.0.0.1:{port}" for port in ports)
-    return {
-        "KERAS_DISTRIBUTION_JOB_ADDRESSES": addresses,
-        "KERAS_DISTRIBUTION_NUM_PROCESSES": str(len(ports)),
-        "KERAS_DISTRIBUTION_PROCESS_ID": str(i),
-        "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
-        "JAX_NUM_CPU_DEVICES": "1",
-        "XLA_FLAGS": "",
-    }
+def launch(number):
+    """Runs this script once more for each process, and waits for them all.
+
+    If one of them fails or is killed, so are the others, because they cannot
+    go on without it.
+    """
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, *sys.argv],
+            env={
+                **os.environ,
+                "KERAS_DISTRIBUTION_JOB_ADDRESSES": f"127.0.0.1:{port}",
+                "KERAS_DISTRIBUTION_NUM_PROCESSES": str(number),
+                "KERAS_DISTRIBUTION_PROCESS_ID": str(i),
+                "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
+                "JAX_NUM_CPU_DEVICES": "1",
+                "XLA_FLAGS": "",
+            },
+        )
+        for i in range(number)
+    ]
+    for i, process in enumerate(processes):
+        print(f"process {i} is {process.pid}", flush=True)
+    while not any(process.poll() for process in processes):
+        if all(process.poll() == 0 for process in processes):
+            return
+        time.sleep(0.1)
+    for process in processes:
+        process.kill()
+    codes = [process.wait() for process in processes]
+    sys.exit(f"The processes ended with {codes}; run the script again.")
 
 
 def checkpoint(folder, process, epoch):
@@ -92,8 +119,8 @@ if __name__ == "__main__":
         "--output", default="output", help="folder of checkpoints, shared"
     )
     options = parser.parse_args()
-    process = common.process_number()
+    process = os.environ.get("KERAS_DISTRIBUTION_PROCESS_ID")
     if process is None and options.processes > 1:
-        common.launch(options.processes, environment)
+        launch(options.processes)
     else:
-        train(options, process or 0)
+        train(options, int(process or 0))

@@ -17,11 +17,11 @@ FOLDER = ROOT / "examples" / "distributed"
 BACKEND = keras.backend.backend()
 
 
-def start(script, *arguments):
+def start(*command):
     environment = {**os.environ, "KERAS_BACKEND": BACKEND}
     del environment["XLA_FLAGS"]  # of conftest.py
     return subprocess.Popen(
-        [sys.executable, FOLDER / script, *map(str, arguments)],
+        [sys.executable, *map(str, command)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -40,33 +40,35 @@ def losses(path):
     return json.loads(path.read_text())
 
 
+DEVICES = FOLDER / "jax_devices.py"
+MIRRORED = FOLDER / "tensorflow_mirrored.py"
+TORCH = FOLDER / "torch_processes.py"
+TORCHRUN = "-m torch.distributed.run --standalone --nproc-per-node 2".split()
+COMMANDS = {  # the first is of one device or process
+    "jax": [(DEVICES, "--distribution", x) for x in ("none", "data", "model")],
+    "tensorflow": [(MIRRORED, "--devices", x) for x in (1, 2)],
+    "torch": [(TORCH,), (*TORCHRUN, TORCH)],
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "backend, script, option, one, others",
-    [
-        ("jax", "jax_devices.py", "distribution", "none", ("data", "model")),
-        ("tensorflow", "tensorflow_mirrored.py", "devices", 1, (2,)),
-        ("torch", "torch_processes.py", "processes", 1, (2,)),
-    ],
-)
-def test_many_train_as_one(tmp_path, backend, script, option, one, others):
-    if backend != BACKEND:
-        pytest.skip(f"a script for {backend}")
-    found = {}
-    for number in (one, *others):
-        path = tmp_path / f"{number}.json"
-        run(script, f"--{option}", number, "--results", path)
-        found[number] = losses(path)
-    assert len(found[one]) == 3
-    assert found[one][-1] < found[one][0]
-    for number in others:
-        np.testing.assert_allclose(found[number], found[one], atol=1e-5)
+def test_many_train_as_one(tmp_path):
+    found = []
+    for i, command in enumerate(COMMANDS[BACKEND]):
+        path = tmp_path / f"{i}.json"
+        run(*command, "--results", path)
+        found.append(losses(path))
+    one, *others = found
+    assert len(one) == 3
+    assert one[-1] < one[0]
+    for other in others:
+        np.testing.assert_allclose(other, one, atol=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(BACKEND != "jax", reason="processes of JAX")
 def test_two_processes_end_if_one_is_killed(tmp_path):
-    script, epochs = "jax_processes.py", ("--epochs", 30)
+    script, epochs = FOLDER / "jax_processes.py", ("--epochs", 30)
     one, two = tmp_path / "one", tmp_path / "two"
     run(script, "--processes", 1, "--output", one, *epochs)
     command = (script, "--output", two, *epochs)
