@@ -302,6 +302,8 @@ class MultiHeadMixer(Mixer):
 
     def remember(self, source: Tensor) -> Tensor:
         """Returns the keys and values of a source, `(B, S, H, k + v)`."""
+        if not (self.supports_causal_mask or self.supports_cross_attention):
+            return super().remember(source)
         self._check_built()
         projected = self.key(source), self.value(source)
         return ops.concatenate(projected, axis=-1)

@@ -610,6 +610,9 @@ def test_unsupported_arguments_are_errors(name):
             SynthesizerDecoder(16, H, synthesizer=name, max_length=N)
         with pytest.raises(NotImplementedError, match="cannot decode"):
             layer.call_with_cache(X, layer.make_cache(3, T), 0)
+        if not layer.supports_cross_attention:
+            with pytest.raises(NotImplementedError, match="cannot decode"):
+                layer.remember(X)
 
 
 @layers_that(lambda layer: isinstance(layer, mixers.SelfMixer))
