@@ -392,9 +392,18 @@ class SyntheticAttention(MultiHeadMixer):
         # weights in a file must not depend on these aliases.
         return [x for x in super().__dir__() if not x.endswith("_dense")]
 
-    query_dense = property(
-        lambda self: getattr(self.synthesizer, "query", None)
-    )
-    key_dense = property(lambda self: getattr(self.synthesizer, "key", None))
-    value_dense = property(lambda self: self.value)
-    output_dense = property(lambda self: self.attention_output)
+    @property
+    def query_dense(self) -> keras.Layer | None:
+        return getattr(self.synthesizer, "query", None)
+
+    @property
+    def key_dense(self) -> keras.Layer | None:
+        return getattr(self.synthesizer, "key", None)
+
+    @property
+    def value_dense(self) -> keras.Layer:
+        return self.value
+
+    @property
+    def output_dense(self) -> keras.Layer:
+        return self.attention_output

@@ -145,7 +145,7 @@ def test_a_preset_is_where_other_runs_start(tmp_path):
     content[-1] ^= 1
     weights.write_bytes(content)
     sizes = {"sequence_length": 32}
-    digest = start.check(first, ["R"], [0], sizes)["R", 0]
+    digest = start.check(first, {"R": "R"}, [0], sizes)["R", 0]
     assert digest not in {x["start"] for x in results(out)}
 
 
