@@ -227,7 +227,7 @@ class Kit:
         try:
             worker = self.worker(case.backend, seconds)
         except Ended as why:
-            # That is no fault of the case.
+            # The case did not run, so it is not to blame.
             print(f"    {case.backend} does not start again: {why}")
             self.dead.add(case.backend)
             return True

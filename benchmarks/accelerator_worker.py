@@ -30,7 +30,7 @@ class StepFailed(Exception):
 
 
 def environment():
-    """What measurements depend on beside the sources: a dictionary."""
+    """The versions and devices that measurements depend on, by name."""
     backend = keras.backend.backend()
     where, device = steps.place()
     if where == "cpu":

@@ -127,9 +127,9 @@ class Side:
 
 
 def serve(answer):
-    """Answers questions with a function until there are no more."""
+    """Answers each question with a function, until the pipe closes."""
     channel = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what is printed is no answer
+    os.dup2(2, 1)  # print elsewhere than to the channel
     with contextlib.suppress(EOFError):
         while True:
             pickle.dump(answer(pickle.load(sys.stdin.buffer)), channel)

@@ -1,4 +1,4 @@
-"""What a layer costs before arithmetic, beside MultiHeadAttention.
+"""What a layer costs before arithmetic, relative to MultiHeadAttention.
 
 Operations that PyTorch dispatches, views left out, in inference, in training
 (forward and backward), and both padded, as if on an accelerator; and calls of

@@ -135,8 +135,8 @@ def curves(axes, panel, ink, muted, colors):
         x, y = zip(*points, strict=True)
         style = {"marker": "o", "ms": 4, "lw": 1.8, "color": color}
         axes.plot(x, y, dashed, label=name, **style)
-    beside = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
-    axes.legend(frameon=False, labelcolor="linecolor", **beside)
+    place = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
+    axes.legend(frameon=False, labelcolor="linecolor", **place)
 
 
 KINDS = {"dots": dots, "curves": curves}

@@ -37,7 +37,7 @@ def load(name):
     Names without a folder are those of benchmarks/accelerator.py.
 
     Raises:
-        ValueError: If there is no such record.
+        ValueError: If the record does not exist.
     """
     path = FOLDER / name
     if not path.exists():

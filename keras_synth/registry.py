@@ -58,6 +58,7 @@ class Registry:
         layer: Sequence of arguments common to all classes.
         parameters: Function from a class to its `inspect.Parameter`s by name.
         names: Optional string, what errors say instead of a long list of names.
+        for_lists: String, what the error for a list adds.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Registry:
         layer: Sequence[str] = (),
         parameters: Callable[[type], dict] = parameters_of,
         names: str | None = None,
+        for_lists: str = "",
     ) -> None:
         self.kind = kind
         self.base = base
@@ -74,6 +76,7 @@ class Registry:
         self._layer = layer
         self._parameters = parameters
         self._names = names
+        self._for_lists = for_lists
         _registries.append(self)
 
     def add(self, *entries: Entry) -> None:
@@ -97,9 +100,8 @@ class Registry:
 
     def wrong_type(self, identifier: Any, kinds: str | None = None) -> Any:
         """Returns the error for an identifier of another type."""
-        hint = ""
-        if isinstance(identifier, (list, tuple)) and self.kind == "synthesizer":
-            hint = ' A sum is one string: write "R + V" for ["R", "V"].'
+        is_list = isinstance(identifier, (list, tuple))
+        hint = self._for_lists if is_list else ""
         return ValueError(
             f"`{self.kind}` must be a {kinds or self.base.__name__}, a config "
             f"of one, {self.described()}.{hint} Received: "

@@ -196,7 +196,7 @@ def tables(model: Any) -> dict[str, np.ndarray]:
         Dictionary from the paths of weights to arrays.
 
     Raises:
-        ValueError: If there is no table.
+        ValueError: If no synthesizer of a built model learns a table.
 
     Example:
 
@@ -226,7 +226,7 @@ def tables(model: Any) -> dict[str, np.ndarray]:
 def sample_of(inputs: Mapping[str, Any], sample: int = 0) -> dict[str, Any]:
     """Returns the inputs of one sample, without its padding.
 
-    A model's weights for them have no rows and columns of padding. Each mask
+    The attention weights of the result contain only real tokens. Each mask
     named `...padding_mask` cuts the inputs with the same prefix:
     `"encoder_padding_mask"` cuts `"encoder_token_ids"`.
 

@@ -327,7 +327,7 @@ def on_ray(specs, emit, address, gpus):
         ray.init(logging_level="ERROR", log_to_driver=False, **known)
     except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(
-            f"There is no answer from Ray at --ray {address}. Received: "
+            f"Ray does not answer at --ray {address}. Received: "
             f"{' '.join(str(error).split())}"
         ) from error
 

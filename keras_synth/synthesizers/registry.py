@@ -42,6 +42,7 @@ SYNTHESIZERS = Registry(
     parameters=_parameters,
     names="a name from `keras_synth.synthesizers.names()`, or a sum such as "
     '"FR(rank=32) + V"',
+    for_lists=' A sum is one string: write "R + V" for ["R", "V"].',
 )
 # Options of a sum that apply to its parts.
 _SHARED = ("dtype", "seed", "use_bias", *Projections.defaults)
