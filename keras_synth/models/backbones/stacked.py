@@ -13,7 +13,7 @@ from keras_synth._backend.policies import assign_policies, with_policies
 from keras_synth.layers.block import block_options
 from keras_synth.layers.templates import as_config
 from keras_synth.models.saving import layouts, lora_files
-from keras_synth.models.saving.model import ModelMixin, beside
+from keras_synth.models.saving.model import ModelMixin, atomic_path
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import FilePath, Tensor
 
@@ -156,7 +156,7 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         Raises:
             ValueError: If LoRA is not enabled.
         """
-        with beside(filepath, True) as path:
+        with atomic_path(filepath, True) as path:
             lora_files.save(path, self)
 
     def load_lora_weights(self, filepath: FilePath) -> None:

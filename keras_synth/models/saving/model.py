@@ -62,12 +62,12 @@ class ModelMixin(Mixin):
 
     def save(self, filepath, overwrite=True, **kwargs):
         """Saves the model like `keras.Model.save`, completely or not at all."""
-        with beside(filepath, overwrite) as path:
+        with atomic_path(filepath, overwrite) as path:
             super().save(path, overwrite=overwrite, **kwargs)
 
     def save_weights(self, filepath, overwrite=True, **kwargs):
         """Saves weights like `keras.Model.save_weights`, but atomically."""
-        with beside(filepath, overwrite) as path:
+        with atomic_path(filepath, overwrite) as path:
             super().save_weights(path, overwrite=overwrite, **kwargs)
 
     def save_to_preset(self, preset_dir: FilePath, **kwargs: Any) -> None:
@@ -145,7 +145,7 @@ class ModelMixin(Mixin):
 
 
 @contextlib.contextmanager
-def beside(filepath: FilePath, overwrite: bool) -> Iterator[str]:
+def atomic_path(filepath: FilePath, overwrite: bool) -> Iterator[str]:
     """Yields a path whose files then replace the old ones."""
     path = pathlib.Path(os.fspath(filepath))
     # Keras handles remote and wrong paths, and asks about existing files.
