@@ -106,6 +106,28 @@ def test_every_sampler_keeps_the_prompt(sampler, kind):
         assert text.startswith(prompt)
 
 
+class HiddenStates(keras_hub.samplers.GreedySampler):
+    """Keeps the hidden states of prompts, as contrastive search reads them."""
+
+    def __call__(self, *args, hidden_states=None, **options):
+        self.hidden_states = hidden_states
+        return super().__call__(*args, **options)
+
+
+@pytest.mark.parametrize("synthesizer", ["R+V", MIXED], ids=str)
+def test_samplers_receive_the_hidden_states_of_prompts(synthesizer):
+    model, sampler = language_model(synthesizer), HiddenStates()
+    model.compile(sampler=sampler)
+    prompts = tensors(model.preprocessor.generate_preprocess(PROMPTS))
+    model.generate_step(prompts)
+    shortest = int(numpy(prompts["padding_mask"]).sum(axis=1).min())
+    np.testing.assert_allclose(
+        numpy(sampler.hidden_states)[:, :shortest],
+        numpy(model.backbone(prompts))[:, :shortest],
+        atol=1e-5,
+    )
+
+
 def test_a_text_ends_after_its_stop_token():
     model, length = language_model("R+V", preprocess=False), 8
     model.compile(sampler="greedy")

@@ -272,6 +272,25 @@ def test_a_row_of_ones_own_is_all_that_a_new_layer_needs(monkeypatch):
     )
 
 
+@pytest.mark.parametrize(
+    ("made", "match"),
+    [
+        (lambda: layers.Dense(8, name="block"), "same weights.*Dense.*'block'"),
+        (lambda: Block(name="block"), "must return.*block/attention"),
+    ],
+)
+def test_conversions_that_cannot_be_used_are_refused(made, match, monkeypatch):
+    def convert(block, clone):
+        layer = made()
+        layer.build((None, 6, 8))
+        return layer
+
+    rows = {**surgery.conversions.CONVERSIONS, Block: convert}
+    monkeypatch.setattr(surgery.conversions, "CONVERSIONS", rows)
+    with pytest.raises(ValueError, match=match):
+        surgery.graft(of_blocks(), "V")
+
+
 def test_weights_that_would_no_longer_be_shared_are_refused():
     with pytest.raises(ValueError, match=r"share a weight.*r_0.*r_1.*register"):
         surgery.graft(of_shared(2), "V")
