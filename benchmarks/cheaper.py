@@ -90,16 +90,9 @@ def _score(records, row, task, steps):
     of_layers = way.endswith("layers removed")
     if share == 1.0 and (of_layers or way == "heads removed, at random"):
         return  # the same as all heads removed by input dependence
-    splits = ("held out", *task.splits)
-    wanted = [
-        {**row, "steps": n, "split": split}
-        for n in (0, steps)
-        for split in splits
-    ]
-    if all(one in records for one in wanted):
-        return
-    student = _student(task, way, share)
-    _record(records, {**row, "steps": 0}, task, student, {})
+    untrained = {**row, "steps": 0}
+    if not _is_done(records, untrained, task):
+        _record(records, untrained, task, _student(task, way, share), {})
     if of_layers:
         found = {
             known["way"]: float(known["score"])
@@ -113,13 +106,20 @@ def _score(records, row, task, steps):
         if len(found) < len(LAYERS):
             return
         way = max(found, key=found.get)
-        row = {**row, "way": way}
-        student = _student(task, way, share)
+    trained = {**row, "way": way, "steps": steps}
+    if _is_done(records, trained, task):
+        return
+    student = _student(task, way, share)
     start = time.perf_counter()
     minutes = task.distill(student, steps)
     took = {"minutes": f"{minutes:.1f}"}
-    _record(records, {**row, "steps": steps}, task, student, took)
+    _record(records, trained, task, student, took)
     print(f"{time.perf_counter() - start:.0f} s", flush=True)
+
+
+def _is_done(records, row, task):
+    splits = "held out", *task.splits
+    return all({**row, "split": split} in records for split in splits)
 
 
 def _student(task, way, share):
