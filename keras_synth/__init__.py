@@ -9,7 +9,7 @@
 - `keras_synth.fold`: a copy of a model that computes less, for inference.
 - `keras_synth.models`: KerasHub models (needs the extra `nlp`).
 - `keras_synth.analysis`: attention inside a model.
-- `keras_synth.surgery`: synthesizers in trained models.
+- `keras_synth.surgery`: synthesizers in trained models (needs `nlp`).
 - `keras_synth.pretraining`: span corruption and masked tokens.
 - `keras_synth.training`: batches of similar lengths, a schedule, a loss.
 - `keras_synth.datasets`: texts, series and graphs, generated or from files.

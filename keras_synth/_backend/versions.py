@@ -26,14 +26,22 @@ def check_versions():
             f"The backend {error.name} is not installed. Install it, or set "
             "KERAS_BACKEND to the one of tensorflow, jax and torch that is."
         ) from error
+    except ValueError as error:
+        if "Unable to import backend" not in str(error):
+            raise
+        _refuse(str(error).rpartition(" ")[2])
     _check("keras", keras.__version__)
     backend = keras.backend.backend()
     if backend not in BACKENDS:
-        raise ImportError(
-            "keras_synth needs the backend tensorflow, jax or torch. Set "
-            f"KERAS_BACKEND before Keras is imported. Received: {backend}"
-        )
+        _refuse(backend)
     _check(backend, sys.modules[backend].__version__)
+
+
+def _refuse(backend):
+    raise ImportError(
+        "keras_synth needs the backend tensorflow, jax or torch. Set "
+        f"KERAS_BACKEND before Keras is imported. Received: {backend}"
+    )
 
 
 def _check(name, version, command=": pip install '{}>={}'"):

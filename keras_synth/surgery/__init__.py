@@ -1,5 +1,6 @@
-"""Synthesizers for trained models."""
+"""Synthesizers for trained models. Needs the extra `nlp` (keras-nlp)."""
 
+from keras_synth import models  # noqa: F401  it names the missing extra
 from keras_synth.surgery.conversions import register
 from keras_synth.surgery.distilling import distill
 from keras_synth.surgery.grafting import graft

@@ -92,21 +92,22 @@ def test_text_is_tokenized_and_classified_without_tensorflow():
 
 @pytest.mark.once
 def test_importing_the_package_imports_little():
-    """KerasHub and plotting take seconds: not without being asked for.
-
-    Who asks for models without KerasHub reads what to install.
-    """
+    """KerasHub and plotting take seconds: not without being asked for."""
     done = run(
         "import keras, sys\n"
         "before = set(sys.modules)\n"
         "import keras_synth\n"
         "print(*sorted(set(sys.modules) - before))\n"
-        "keras_synth.models\n",
-        {"keras_hub", "keras_nlp"},
     )
     new = done.stdout.split()
     assert new
     assert all(name.startswith("keras_synth") for name in new), new
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("module", ["models", "surgery"])
+def test_importing_names_the_extra_that_is_needed(module):
+    done = run(f"import keras_synth.{module}\n", {"keras_hub", "keras_nlp"})
     last = done.stderr.strip().splitlines()[-1]
     assert re.match(r"ImportError: .*keras-synth\[nlp\]", last)
 
@@ -153,6 +154,15 @@ def test_importing_names_a_backend_that_is_not_installed():
     assert done.stderr.splitlines()[-1] == (
         "ImportError: The backend jax is not installed. Install it, or set "
         "KERAS_BACKEND to the one of tensorflow, jax and torch that is."
+    )
+
+
+@pytest.mark.once
+def test_importing_names_a_backend_that_keras_does_not_know():
+    done = run("import keras_synth\n", backend="mxnet")
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: keras_synth needs the backend tensorflow, jax or torch. "
+        "Set KERAS_BACKEND before Keras is imported. Received: mxnet"
     )
 
 
