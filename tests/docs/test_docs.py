@@ -165,6 +165,19 @@ def check_pip(words):
         assert option not in ("-c", "-r") or (ROOT / file).exists()
 
 
+def test_the_extra_export_installs_what_pages_say_it_does():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = project["optional-dependencies"]["export"]
+    extra = {re.match(r"[\w-]+", line)[0] for line in lines}
+    serving = (ROOT / "docs/serving.md").read_text(encoding="utf-8")
+    needed = {*re.findall(r"; needs `([\w-]+)`", serving)} - {"litert-torch"}
+    assert len(needed) > 3
+    speed = (ROOT / "docs/speed_up.md").read_text(encoding="utf-8")
+    imported = {*re.findall(r"^from (onnx\w*) import", speed, re.MULTILINE)}
+    assert imported
+    assert needed | imported <= extra
+
+
 def commands(text):
     for _, code in blocks(text, "shell"):
         for line in code.replace("\\\n", " ").splitlines():
