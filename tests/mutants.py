@@ -332,7 +332,7 @@ MUTANTS = [
         "one token too many is decoded as global",
     ),
     Mutant(
-        "mixers/pooling.py",
+        "mixers/neighbours.py",
         'around = ops.cast(around, "float32")',
         "around = around",
         "pooling sums in half precision",

@@ -72,7 +72,6 @@ class TableSynthesizer(Synthesizer):
             "zeros",
             trainable=False,
         )
-        self.built = True
 
     def call(
         self,

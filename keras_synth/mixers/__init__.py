@@ -13,8 +13,8 @@ from keras_synth.mixers.longformer import LongformerAttention
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.mlp import GatedMLP, MLPMixer
 from keras_synth.mixers.multi_head import MultiHeadMixer
+from keras_synth.mixers.neighbours import PoolingMixer
 from keras_synth.mixers.performer import PerformerAttention
-from keras_synth.mixers.pooling import PoolingMixer
 from keras_synth.mixers.reformer import ReformerAttention
 from keras_synth.mixers.registry import ATTENTION, MIXERS, get, names
 from keras_synth.mixers.routing import RoutingAttention

@@ -1,10 +1,57 @@
-"""Helpers of mixers that choose pairs of tokens by their content."""
+"""Mixers that choose pairs of tokens by their content."""
+
+from typing import Any
 
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.tensors import heads_first, pad
+from keras_synth.attention import masks
 from keras_synth.mixers.last_tokens import as_integers
+from keras_synth.mixers.multi_head import MultiHeadMixer
+
+# Options of a weight that is saved but not trained.
+FIXED = {"dtype": "float32", "trainable": False}
+
+
+class BoundedMixer(MultiHeadMixer):
+    """Base class of mixers that choose pairs of tokens by their content.
+
+    Subclasses set `_block`, which divides the number of tokens that `_mixed`
+    gets, and implement `_mixed`.
+    """
+
+    # The choice of visible tokens depends on all of them.
+    supports_causal_mask = False
+    supports_cross_attention = False
+    _block: int
+
+    def __init__(
+        self, num_heads: int, key_dim: int, max_length: int, **kwargs: Any
+    ) -> None:
+        super().__init__(num_heads, key_dim, **kwargs)
+        self.max_length = check_positive("max_length", max_length)
+
+    def _mixed(self, training, is_token, *tensors):
+        """Returns the context `(B, H, L, v)`.
+
+        `is_token` are integers `(B or 1, L)`, 0 for padding. The tensors are
+        queries, unless they are keys, keys and values: `(B, H, L, f)`, zero for
+        padding.
+        """
+        raise NotImplementedError
+
+    def attend(self, queries, keys, values, mask, *, training=None):
+        tensors = [keys, values]
+        if not self._queries_are_keys:
+            tensors.insert(0, masks.zero_padding(queries, mask.keys))
+        length = ops.shape(keys)[1]
+        behind = -(-length // self._block) * self._block - length
+        is_token = pad(as_integers(mask.keys, keys), [[0, 0], [0, behind]])
+        widths = [[0, 0], [0, behind], [0, 0], [0, 0]]
+        tensors = [heads_first(pad(x, widths)) for x in tensors]
+        context = self._mixed(training, is_token, *tensors)
+        return heads_first(context[:, :, :length])
 
 
 def check_at_most(name, value, default, max_length):
@@ -21,28 +68,11 @@ def check_at_most(name, value, default, max_length):
     return value
 
 
-# Options of a weight that is saved but not trained.
-FIXED = {"dtype": "float32", "trainable": False}
-
-
 def unit(x):
     """Vectors of length 1 in float32; zeros stay zero."""
     x = ops.cast(x, "float32")
     squares = ops.sum(ops.square(x), axis=-1, keepdims=True)
     return x * ops.rsqrt(ops.maximum(squares, 1e-12))
-
-
-def fill_up(size, mask, *tensors):
-    """Appends padding, so that `size` divides the number of tokens.
-
-    From a padding mask and tensors `(B, T, H, f)` it makes integers
-    `(B or 1, L)`, 0 for padding, and tensors `(B, H, L, f)`.
-    """
-    length = ops.shape(tensors[0])[1]
-    behind = -(-length // size) * size - length
-    is_token = pad(as_integers(mask, tensors[0]), [[0, 0], [0, behind]])
-    widths = [[0, 0], [0, behind], [0, 0], [0, 0]]
-    return is_token, *(heads_first(pad(x, widths)) for x in tensors)
 
 
 def cut_into_blocks(x, size):

@@ -20,7 +20,6 @@ from keras_synth.attention.projections import Projections, axes_of_heads
 from keras_synth.attention.softmax import softmax
 from keras_synth.mixers import last_tokens
 from keras_synth.mixers.neighbours import Neighbours
-from keras_synth.mixers.self_mixer import SelfMixer
 
 BORDERS = ("zero", "renormalize")
 
@@ -28,11 +27,12 @@ BORDERS = ("zero", "renormalize")
 class Convolution(Neighbours):
     """Base class of depthwise convolutions whose kernels are softmaxes.
 
-    Subclasses derive from it and `SelfMixer`, in this order. They implement
-    `_build_kernel` and `_logits`, which returns the logits of the taps.
+    Subclasses implement `_build_kernel` and `_logits`, which returns the logits
+    of the taps.
     """
 
     weight_axes = {**axes_of_heads("value"), "output/kernel": (MODEL, DATA)}
+    _noise_shape: tuple[int | None, ...] | None = None  # of dropout
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class Convolution(Neighbours):
         self._dropout = None
 
     def build(self, query_shape, value_shape=None, key_shape=None):
-        self._check_rank(query_shape)
-        self._features = dim = query_shape[-1]
+        super().build(query_shape)
+        dim = query_shape[-1]
         if dim % self.num_heads:
             raise ValueError(
                 "`num_heads` must divide the number of features, so that "
@@ -81,21 +81,17 @@ class Convolution(Neighbours):
         if self.dropout:
             self._dropout = keras.layers.Dropout(
                 self.dropout,
-                noise_shape=self._noise_shape(),
+                noise_shape=self._noise_shape,
                 seed=self.seed,
                 dtype=self.dtype_policy,
                 name="dropout",
             )
         assign_policies(self)
-        self.built = True
 
     def _dense(self, width, name, use_bias=True):
         return self._projections.dense(
             width, name, self.dtype_policy, use_bias=use_bias
         )
-
-    def _noise_shape(self):
-        return None
 
     def _projected(self, x, padding_mask):
         # Twice: before the projection, because NaN would reach its gradients;
@@ -142,7 +138,7 @@ def _convolve(x, weights):
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class LightConvolution(Convolution, SelfMixer):
+class LightConvolution(Convolution):
     """Convolves with a learned kernel per head, like LightConv ("light_conv").
 
     `c_i = sum_t softmax(W)_t x'_(i - a + t)` per channel, with
@@ -190,21 +186,19 @@ class LightConvolution(Convolution, SelfMixer):
     """
 
     weight_axes = {"kernel": (MODEL,)}
+    _noise_shape = (1, 1, None, None)
 
     def _build_kernel(self, query_shape):
         initializer = self._projections.options["kernel_initializer"]
         shape = (self.num_heads, self.width)
         self.kernel = add_table(self, "kernel", shape, initializer)
 
-    def _noise_shape(self):
-        return (1, 1, self.num_heads, self.width)
-
     def _logits(self, x):
         return ops.convert_to_tensor(self.kernel)[None, None]
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class DynamicConvolution(Convolution, SelfMixer):
+class DynamicConvolution(Convolution):
     """Convolves with a kernel that each token predicts ("dynamic_conv").
 
     `c_i = sum_t softmax(x'_i W)_t x'_(i - a + t)` per channel, as in

@@ -89,11 +89,9 @@ class MLPMixer(SelfMixer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.W1 = self.W2 = self.b1 = self.b2 = None
-        self._features: int | None = None  # set by `build`
 
     def build(self, query_shape, value_shape=None, key_shape=None):
-        self._check_rank(query_shape)
-        self._features = query_shape[-1]
+        super().build(query_shape)
         shape = self.hidden_dim, self.max_length
         kernels, biases = self.kernel_initializer, self.bias_initializer
         self.W1 = add_table(self, "W1", shape, kernels)
@@ -101,7 +99,6 @@ class MLPMixer(SelfMixer):
         if self.use_bias:
             self.b1 = add_table(self, "b1", shape[:1], biases)
             self.b2 = add_table(self, "b2", shape[1:], biases)
-        self.built = True
 
     def _check_supported(self, arguments):
         if arguments.get("use_causal_mask") and not self.supports_causal_mask:
@@ -236,7 +233,7 @@ class GatedMLP(SelfMixer):
         self._gated: int | None = None  # set by `build`
 
     def build(self, query_shape, value_shape=None, key_shape=None):
-        self._check_rank(query_shape)
+        super().build(query_shape)
         dim = query_shape[-1]
         self._gated = (self.ffn_dim or 2 * dim) // 2
         gated_shape = (*query_shape[:-1], self._gated)
@@ -257,7 +254,6 @@ class GatedMLP(SelfMixer):
         self.output_dense = self._projections.dense(dim, "output", dtype)
         self.output_dense.build(gated_shape)
         assign_policies(self)
-        self.built = True
 
     def mix(self, x, padding_mask=None, causal=False, training=None):
         length = ops.shape(x)[1]

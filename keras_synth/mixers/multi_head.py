@@ -156,7 +156,6 @@ class MultiHeadMixer(Mixer):
             (*query_shape[:-1], self.num_heads, self.value_dim)
         )
         assign_policies(self)
-        self.built = True
 
     def _build_projections(self, query_shape, value_shape, key_shape):
         self.query = self._split_heads(query_shape, self.key_dim, "query")

@@ -9,8 +9,7 @@ from keras import ops
 from keras_synth._backend.checks import check_optional
 from keras_synth._backend.seeds import add_table, derived, seeded
 from keras_synth.mixers.bounded import FIXED
-from keras_synth.mixers.kernel_attention import KernelMixer
-from keras_synth.mixers.multi_head import MultiHeadMixer
+from keras_synth.mixers.linear import KernelMixer
 
 # Added to each feature so that no row's weights vanish; the largest is 1.
 FLOOR = 1e-6
@@ -19,7 +18,7 @@ NEARLY = 1e-5
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class PerformerAttention(KernelMixer, MultiHeadMixer):  # type: ignore[misc]
+class PerformerAttention(KernelMixer):
     """Estimates softmax attention in linear time ("performer").
 
     `exp(q . k / sqrt(k))` is the mean, over random directions w, of

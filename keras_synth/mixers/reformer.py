@@ -8,19 +8,18 @@ from keras import ops
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table
-from keras_synth._backend.tensors import heads_first, pad
+from keras_synth._backend.tensors import pad
 from keras_synth.attention.routes.tile import tile_scores
 from keras_synth.attention.softmax import forbid, softmax
 from keras_synth.mixers.bounded import (
     FIXED,
+    BoundedMixer,
     check_at_most,
     cut_into_blocks,
-    fill_up,
     join_blocks,
     take_tokens,
     unit,
 )
-from keras_synth.mixers.multi_head import MultiHeadMixer
 
 # Added to the logit of a token and itself, which is then below the logits of
 # other visible tokens and above those of hidden ones.
@@ -28,7 +27,7 @@ ITSELF = -1e5
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class ReformerAttention(MultiHeadMixer):
+class ReformerAttention(BoundedMixer):
     """Compares tokens in the same bucket ("reformer").
 
     Keys are normalized queries, `k_j = q_j / |q_j|`, and each head computes
@@ -76,9 +75,6 @@ class ReformerAttention(MultiHeadMixer):
         - [Kitaev et al., 2020](https://arxiv.org/abs/2001.04451)
     """
 
-    # The choice of visible tokens depends on all of them.
-    supports_causal_mask = False
-    supports_cross_attention = False
     _queries_are_keys = True
     weight_axes = {"rotations": (MODEL,)}
 
@@ -91,9 +87,8 @@ class ReformerAttention(MultiHeadMixer):
         hashes: int = 4,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_heads, key_dim, **kwargs)
-        self.max_length = check_positive("max_length", max_length)
-        self.bucket_size = check_at_most(
+        super().__init__(num_heads, key_dim, max_length, **kwargs)
+        self.bucket_size = self._block = check_at_most(
             "bucket_size", bucket_size, 64, self.max_length
         )
         self.hashes = check_positive("hashes", hashes)
@@ -115,10 +110,7 @@ class ReformerAttention(MultiHeadMixer):
         shape = (self.num_heads, self.hashes, self.key_dim, half)
         self.rotations = add_table(self, "rotations", shape, normal, **FIXED)
 
-    def attend(self, queries, keys, values, mask, *, training=None):
-        # Keys are queries, and zero for padding.
-        length, size = ops.shape(keys)[1], self.bucket_size
-        is_token, x, values = fill_up(size, mask.keys, keys, values)
+    def _mixed(self, training, is_token, x, values):
         buckets = self._buckets(x, is_token)  # (B, H, hashes, L)
         positions = ops.arange(ops.shape(x)[2], dtype="int32")
         # Every backend sorts stably; `bucket * L + position` would overflow.
@@ -126,7 +118,7 @@ class ReformerAttention(MultiHeadMixer):
         places = ops.cast(ops.argsort(order, axis=-1), "int32")
         # Concatenated for each token: (B, H, L, 1 + 2 hashes).
         known = ops.broadcast_to(positions, ops.shape(buckets[:, :, :1]))
-        known = [known, buckets, places // size]
+        known = [known, buckets, places // self.bucket_size]
         known = ops.swapaxes(ops.concatenate(known, axis=2), 2, 3)
         rounds = [
             self._round(x, values, known, order, places, number, training)
@@ -137,8 +129,7 @@ class ReformerAttention(MultiHeadMixer):
         )
         # Each round's context is weighted by its sum.
         context = ops.sum(softmax(sums) * contexts, axis=-1)
-        context = ops.where(is_token[:, None, :, None] > 0, context, 0.0)
-        return heads_first(context[:, :, :length])
+        return ops.where(is_token[:, None, :, None] > 0, context, 0.0)
 
     def _buckets(self, x, is_token):
         """Buckets `(B, H, hashes, L)` of tokens `(B, H, L, k)`."""

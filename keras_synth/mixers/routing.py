@@ -6,29 +6,26 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive, check_rate
+from keras_synth._backend.checks import check_rate
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table, seeded
-from keras_synth._backend.tensors import heads_first
-from keras_synth.attention import masks
 from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.routes.tile import tile_context, tile_scores
 from keras_synth.attention.softmax import FORBIDDEN
 from keras_synth.mixers.bounded import (
     FIXED,
+    BoundedMixer,
     check_at_most,
-    fill_up,
     take_tokens,
     unit,
 )
-from keras_synth.mixers.multi_head import MultiHeadMixer
 
 # Cosines are rounded to multiples of 1 / PRECISION, above rounding errors.
 PRECISION = 2.0**16
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class RoutingAttention(MultiHeadMixer):
+class RoutingAttention(BoundedMixer):
     """Compares tokens in the same cluster ("routing").
 
     Each head has `clusters` centroids of unit length. A cluster contains the w
@@ -74,9 +71,6 @@ class RoutingAttention(MultiHeadMixer):
         - [Roy et al., 2021](https://arxiv.org/abs/2003.05997)
     """
 
-    # The choice of visible tokens depends on all of them.
-    supports_causal_mask = False
-    supports_cross_attention = False
     weight_axes = {"centroids": (MODEL,)}
 
     def __init__(
@@ -88,12 +82,12 @@ class RoutingAttention(MultiHeadMixer):
         decay: float = 0.999,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_heads, key_dim, **kwargs)
-        self.max_length = check_positive("max_length", max_length)
+        super().__init__(num_heads, key_dim, max_length, **kwargs)
         default = round(math.sqrt(self.max_length))
         self.clusters = check_at_most(
             "clusters", clusters, default, self.max_length
         )
+        self._block = self.cluster_size  # at least as many places
         self.decay = check_rate("decay", decay)
         self.centroids = None
 
@@ -114,13 +108,8 @@ class RoutingAttention(MultiHeadMixer):
             **FIXED,
         )
 
-    def attend(self, queries, keys, values, mask, *, training=None):
-        length, size = ops.shape(keys)[1], self.cluster_size
-        queries = masks.zero_padding(queries, mask.keys)
-        # At least as many places as in a cluster.
-        is_token, queries, keys, values = fill_up(
-            size, mask.keys, queries, keys, values
-        )
+    def _mixed(self, training, is_token, queries, keys, values):
+        size = self.cluster_size
         of_queries, of_keys = (
             self._cosines(x, is_token) for x in (queries, keys)
         )
@@ -139,8 +128,7 @@ class RoutingAttention(MultiHeadMixer):
         values = self._chosen(values, of_keys)
         dropout = self._active_dropout(training)
         context = tile_context(SOFTMAX, scores, seen, values, dropout=dropout)
-        context = ops.where(is_token > 0, self._averaged(context, order), 0.0)
-        return heads_first(context[:, :, :length])
+        return ops.where(is_token > 0, self._averaged(context, order), 0.0)
 
     def _cosines(self, x, is_token):
         """Rounded cosines of centroids and tokens, `(B, H, clusters, L)`."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from keras_synth.attention import masks
 from keras_synth.mixers.mixer import Mixer
-from keras_synth.types import Tensor
+from keras_synth.types import Shape, Tensor
 
 
 class SelfMixer(Mixer):
@@ -48,10 +48,20 @@ class SelfMixer(Mixer):
     supports_attention_mask = False
     supports_attention_bias = False
     supports_attention_scores = False
+    _features: int | None = None  # set by `build`
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
+
+    def build(
+        self,
+        query_shape: Shape,
+        value_shape: Shape | None = None,
+        key_shape: Shape | None = None,
+    ) -> None:
+        self._check_rank(query_shape)
+        self._features = query_shape[-1]
 
     def mix(
         self,

@@ -8,19 +8,17 @@ from keras import ops
 from keras_synth._backend.checks import check_above_zero, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table, normal_unless
-from keras_synth._backend.tensors import heads_first, product
-from keras_synth.attention import masks
+from keras_synth._backend.tensors import product
 from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.positions import window
 from keras_synth.attention.routes.tile import tile_context, tile_scores
 from keras_synth.attention.softmax import FORBIDDEN
 from keras_synth.mixers.bounded import (
+    BoundedMixer,
     check_at_most,
     cut_into_blocks,
-    fill_up,
     join_blocks,
 )
-from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.types import Identifier, Tensor
 
 # A place of a sorted block is empty below this fraction of real tokens.
@@ -28,7 +26,7 @@ LEAST_SHARE = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SinkhornAttention(MultiHeadMixer):
+class SinkhornAttention(BoundedMixer):
     """Attends to a token's own block and to one sorted to it ("sinkhorn").
 
     The sequence is cut into blocks. Per head, where `z_i` is the mean query of
@@ -77,9 +75,6 @@ class SinkhornAttention(MultiHeadMixer):
         - [Tay et al., 2020](https://arxiv.org/abs/2002.11296)
     """
 
-    # The choice of visible tokens depends on all of them.
-    supports_causal_mask = False
-    supports_cross_attention = False
     weight_axes = {"sort_kernel": (MODEL,)}
 
     def __init__(
@@ -93,9 +88,8 @@ class SinkhornAttention(MultiHeadMixer):
         sort_initializer: Identifier | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_heads, key_dim, **kwargs)
-        self.max_length = check_positive("max_length", max_length)
-        self.block_size = check_at_most(
+        super().__init__(num_heads, key_dim, max_length, **kwargs)
+        self.block_size = self._block = check_at_most(
             "block_size", block_size, 64, self.max_length
         )
         self.iterations = check_positive("iterations", iterations)
@@ -115,13 +109,10 @@ class SinkhornAttention(MultiHeadMixer):
             self.sort_initializer,
         )
 
-    def attend(self, queries, keys, values, mask, *, training=None):
-        length, size = ops.shape(keys)[1], self.block_size
-        queries = masks.zero_padding(queries, mask.keys)
-        is_token, *tensors = fill_up(size, mask.keys, queries, keys, values)
+    def _mixed(self, training, is_token, *tensors):
         is_token = ops.cast(is_token[:, None, :, None], "float32")
         is_token, queries, keys, values = (
-            cut_into_blocks(x, size) for x in (is_token, *tensors)
+            cut_into_blocks(x, self.block_size) for x in (is_token, *tensors)
         )
         P = self.sorting(queries, is_token)  # (B, H, n, n)
         shares = _sorted(P, is_token)  # (B, H, n, c, 1)
@@ -138,7 +129,7 @@ class SinkhornAttention(MultiHeadMixer):
         dropout = self._active_dropout(training)
         seen = shares > LEAST_SHARE
         context = tile_context(SOFTMAX, scores, seen, values, dropout=dropout)
-        return heads_first(join_blocks(context)[:, :, :length])
+        return join_blocks(context)
 
     def sorting(self, queries: Tensor, is_token: Tensor) -> Tensor:
         """Returns P, float32 `(B, H, n, n)`.

@@ -44,7 +44,6 @@ class CompositeSynthesizer(Synthesizer):
         for part in self.synthesizers:
             if not part.built:
                 part.build(query_shape, source_shape)
-        self.built = True
 
     def check_lengths(self, target_length, source_length, start=0):
         for part in self.synthesizers:

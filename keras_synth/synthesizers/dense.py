@@ -163,7 +163,6 @@ class DenseSynthesizer(TokenSynthesizer):
                 self.W2 = self.add_table("W2", shape, initializer)
             if self.use_bias:
                 self.b2 = self._add_bias("b2", (heads, length))
-        self.built = True
 
     def call(self, query, keys=None, queries=None, *, start=0, length=None):
         _, source_length = self.lengths(query, start, length)

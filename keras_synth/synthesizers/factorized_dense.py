@@ -99,7 +99,6 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
                 self._add_bias(name, (self.num_heads, size))
                 for name, size in zip(("b_A", "b_B"), self.factors, strict=True)
             )
-        self.built = True
 
     def call(self, query, keys=None, *, start=0, length=None):
         _, source_length = self.lengths(query, start, length)

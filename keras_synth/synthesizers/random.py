@@ -102,7 +102,6 @@ class RandomSynthesizer(Synthesizer):
             regularizer=self.regularizer,
             trainable=not self.fixed,
         )
-        self.built = True
 
     def call(self, query, keys=None, *, start=0, length=None):
         target_length, source_length = self.lengths(query, start, length)
@@ -245,7 +244,6 @@ class FactorizedRandomSynthesizer(Synthesizer):
             )
             for name in ("R1", "R2")
         )
-        self.built = True
 
     def call(self, query, keys=None, *, start=0, length=None):
         target_length, source_length = self.lengths(query, start, length)

@@ -108,7 +108,6 @@ class RelativeSynthesizer(DistanceSynthesizer):
             self.initializer,
             regularizer=self.regularizer,
         )
-        self.built = True
 
     def weigh(self, distances):
         most = self.max_distance
@@ -164,7 +163,6 @@ class AlibiSynthesizer(DistanceSynthesizer):
                     ops.convert_to_tensor(_slopes(self.num_heads), dtype)
                 ),
             )
-        self.built = True
 
     def get_config(self):
         # Keras' `trainable` is also false for a frozen layer.
@@ -263,7 +261,6 @@ class T5RelativeSynthesizer(DistanceSynthesizer):
             (self.num_buckets, self.num_heads),  # T5's layout
             self.initializer,
         )
-        self.built = True
 
     def weigh(self, distances):
         table = ops.convert_to_tensor(self.relative_attention_bias)
