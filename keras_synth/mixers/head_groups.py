@@ -78,33 +78,23 @@ class HeadGroups:
                     f'or "D". Received: {received}'
                 )
 
-    def attend(
-        self,
-        query,
-        keys,
-        values,
-        mask,
-        bias=None,
-        positions=None,
-        **options,
-    ):
+    def attend(self, query, keys, values, mask, bias=None, **options):
         """Returns the result of `attend` for all groups.
 
-        Keys and values are those of `project`. `positions` are integers
-        `(B, S)` if those of the source's tokens are not 0, 1, ... Only the mask
-        then says which pairs are visible.
+        Keys and values are those of `project`.
         """
         if bias is not None:
             bias = zero_padded_columns(bias, mask)
         target_length = axis_size(query, 1)
-        # With positions, the mask is already limited to the logits' reach.
-        masks = [mask] if positions is not None else self.masks(mask)
         found = []
         for group, heads, own_keys, own_values, own_mask in zip(
-            self._groups, self._heads, keys, values, masks, strict=True
+            self._groups,
+            self._heads,
+            keys,
+            values,
+            self.masks(mask),
+            strict=True,
         ):
-            if positions is not None:
-                own_keys = group.keys_at(own_keys, positions, mask.start)
             logits = group.as_function(query)(
                 query,
                 keys=own_keys,

@@ -7,7 +7,6 @@ integers `(B, n)`, or -1 without a token.
 from keras import ops
 
 from keras_synth.attention import masks
-from keras_synth.attention.masks import AttentionMask
 
 
 def windows(x, width):
@@ -39,12 +38,8 @@ def without_tokens(state):
     return {**state, "positions": ops.full(sizes, -1, "int32")}
 
 
-def extended(state, tokens, mask):
-    """Returns a state with tokens `(B, T, ...)` appended.
-
-    The `AttentionMask` has their padding and first position.
-    """
-    tokens = masks.zero_padding(tokens, mask.keys)
+def _extended(state, tokens, mask):
+    """A state with tokens `(B, T, ...)` appended."""
     here = ops.arange(ops.shape(tokens)[1], dtype="int32")[None] + mask.start
     positions = ops.broadcast_to(here, ops.shape(tokens)[:2])
     if mask.keys is not None:
@@ -56,8 +51,8 @@ def extended(state, tokens, mask):
     }
 
 
-def latest(state, number):
-    """Returns a state of the last tokens of another."""
+def _latest(state, number):
+    """A state of the last tokens of another."""
     positions, at = ops.top_k(state["positions"], max(number, 1))
     return {"tokens": _taken(state["tokens"], at), "positions": positions}
 
@@ -65,13 +60,13 @@ def latest(state, number):
 def joined(state, x, mask, number):
     """Appends tokens to the `number` of tokens just before them.
 
-    `x` is `(B, T, d)`, zero for padding, and `mask` as for `extended`. Returns
-    the tokens `(B, number + T, d)`, integers `(B, number + T)`, 0 without a
-    token, and the next state.
+    `x` is `(B, T, ...)`, zero for padding. The `AttentionMask` has their
+    padding and first position. Returns the tokens `(B, number + T, ...)`,
+    integers `(B, number + T)`, 0 without a token, and the next state.
     """
     is_token = as_integers(mask.keys, x)
     is_token = ops.broadcast_to(is_token, ops.shape(x)[:2])
-    after = latest(extended(state, x, mask), number)
+    after = _latest(_extended(state, x, mask), number)
     if number == 0:
         return x, is_token, after
     wanted = ops.arange(-number, 0, dtype="int32") + mask.start
@@ -85,17 +80,6 @@ def joined(state, x, mask, number):
         ops.concatenate([before, is_token], axis=1),
         after,
     )
-
-
-def seen(state, length, mask, pattern):
-    """Returns the `AttentionMask` of the last `length` tokens to a state."""
-    rows = ops.arange(length, dtype="int32")[None] + mask.start
-    rows = rows[:, :, None]  # (1, T, 1)
-    columns = state["positions"][:, None]  # (B, 1, n)
-    allowed = (columns >= 0) & pattern.allows(rows, columns)
-    if mask.causal:
-        allowed = allowed & (columns <= rows)
-    return AttentionMask(pairs=allowed[:, None], start=mask.start)
 
 
 def _taken(tokens, at):

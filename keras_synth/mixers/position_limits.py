@@ -1,7 +1,5 @@
 """Requirements of a pattern on sequences and caches."""
 
-import math
-
 import numpy as np
 from keras import ops
 
@@ -46,18 +44,18 @@ def with_listed_pairs(layer, pattern):
     return _Listed(table)
 
 
-def cached_window(pattern, synthesizer):
-    """Returns the window if caches need only that, or `None`.
+def cached_reach(pattern, synthesizer):
+    """Returns the distance to the farthest token that a cache needs, or `None`.
 
-    Tables of positions need all positions, because a cache's differ by sample.
+    Tables and patterns of positions need all of them, because the last ones
+    differ by sample.
     """
-    limits = [synthesizer.reach]
-    if pattern is not None:
-        limits.append(pattern.reach or math.inf)
-    reach = shortest(*limits)
-    if reach in (None, math.inf) or not synthesizer.remembers_last:
+    if not synthesizer.remembers_last:
         return None
-    return patterns.Window(reach)
+    if pattern is None:
+        return synthesizer.reach
+    reach = shortest(synthesizer.reach, pattern.reach)
+    return reach if pattern.relative else None
 
 
 def check_pattern_lengths(pattern, query_length, source_length):

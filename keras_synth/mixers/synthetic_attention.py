@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_synth import synthesizers
 from keras_synth._backend.checks import check_boolean, check_optional
@@ -20,7 +19,7 @@ from keras_synth.mixers import attention_checks, last_tokens
 from keras_synth.mixers.head_groups import HeadGroups
 from keras_synth.mixers.multi_head import MultiHeadMixer
 from keras_synth.mixers.position_limits import (
-    cached_window,
+    cached_reach,
     check_pattern_lengths,
     with_listed_pairs,
 )
@@ -224,10 +223,10 @@ class SyntheticAttention(MultiHeadMixer):
             self.synthesizer, self.value_dim, self.num_key_value_heads
         )
         self.synthesizer.attach_to(self)
-        self.gate = self._cached_window = None
+        self.gate = self._cached_reach = None
         if self.sliding_window is None:
-            self._cached_window = cached_window(self.pattern, self.synthesizer)
-        self.overwrites_cache = self._cached_window is None
+            self._cached_reach = cached_reach(self.pattern, self.synthesizer)
+        self.overwrites_cache = self._cached_reach is None
 
     def share_synthesizer(self, other: "SyntheticAttention") -> None:
         """Uses that of a layer with equal arguments; call it before `build`."""
@@ -241,12 +240,10 @@ class SyntheticAttention(MultiHeadMixer):
     def _build_projections(self, query_shape, value_shape, key_shape):
         if not self.synthesizer.built:
             self.synthesizer.build(query_shape, key_shape)
-        width = self.value_dim
+        width, heads = self.value_dim, self._groups.value_heads
         if self.use_gate:
             self.gate = self._split_heads(query_shape, width, "gate", "sigmoid")
-        self.value = self._split_heads(
-            value_shape, width, "value", heads=self._groups.value_heads
-        )
+        self.value = self._split_heads(value_shape, width, "value", heads=heads)
 
     def _check_supported(self, arguments):
         super()._check_supported(arguments)
@@ -273,28 +270,24 @@ class SyntheticAttention(MultiHeadMixer):
         )
 
     def _context(self, call):
-        return self._attended(
-            call,
-            self._groups.project(call.key, self.value(call.value)),
-            self._limited(call.mask),
-            dropout=self._active_dropout(call.training),
-            return_weights=call.with_scores,
-            route=attention_checks.traced_route(call, self.synthesizer)
-            if is_traced()
-            else None,
-        )
+        source = self._groups.project(call.key, self.value(call.value))
+        return self._attended(call, source)
 
-    def _attended(self, call, source, mask, positions=None, **options):
-        """The result of `attend`; arguments are those of `HeadGroups`."""
+    def _attended(self, call, source):
+        """The context for keys and values in the form of `HeadGroups`."""
+        is_recorded = is_traced() and call.value is not None
         context = self._groups.attend(
             call.query,
             *source,
-            mask,
+            self._limited(call.mask),
             call.bias,
-            positions,
+            dropout=self._active_dropout(call.training),
+            return_weights=call.with_scores,
+            route=attention_checks.traced_route(call, self.synthesizer)
+            if is_recorded
+            else None,
             flash_attention=self.flash_attention,
             normalizer=self.normalizer,
-            **options,
         )
         if self.gate is None:
             return context
@@ -320,9 +313,9 @@ class SyntheticAttention(MultiHeadMixer):
 
     def _cache_shapes(self, start=0):
         shapes = self._groups.cache_shapes
-        if self._cached_window is None:
+        if self._cached_reach is None:
             return shapes
-        return last_tokens.shapes(self._cached_window.reach, shapes[1:])
+        return last_tokens.shapes(self._cached_reach, shapes[1:])
 
     def make_cache(self, batch_size, length):
         """Returns an empty cache for `length` tokens.
@@ -337,7 +330,7 @@ class SyntheticAttention(MultiHeadMixer):
             (`overwrites_cache` is False).
         """
         cache = super().make_cache(batch_size, length)
-        is_whole = self._cached_window is None
+        is_whole = self._cached_reach is None
         return cache if is_whole else last_tokens.without_tokens(cache)
 
     def _check_decodes(self, query, start, use_causal_mask):
@@ -352,24 +345,21 @@ class SyntheticAttention(MultiHeadMixer):
             self._groups.check_reach_all("a cache without a `start`")
 
     def _call_cached(self, call, cache, start):
-        window = self._cached_window
-        if window is None:
+        reach = self._cached_reach
+        if reach is None:
             return super()._call_cached(call, cache, start)
         query = masks.zero_nonfinite_padding(call.query, call.mask.keys)
         call = call._replace(query=query)
-        tokens = self.remember(query)
-        cache = last_tokens.extended(cache, tokens, call.mask)
+        tokens = masks.zero_padding(self.remember(query), call.mask.keys)
+        source, is_token, cache = last_tokens.joined(
+            cache, tokens, call.mask, reach
+        )
         if isinstance(start, int) and start == 0:
-            context = self._cached_context(call, tokens)
+            source = tokens
         else:
-            mask = last_tokens.seen(
-                cache, ops.shape(query)[1], call.mask, window
-            )
-            source = self._groups.from_cache(cache["tokens"])
-            context = self._attended(call, source, mask, cache["positions"])
-        context = ops.cast(context, self.compute_dtype)
-        cache = last_tokens.latest(cache, window.reach)
-        return self.attention_output(context), cache
+            mask = call.mask._replace(keys=is_token > 0, start=reach)
+            call = call._replace(mask=mask)
+        return self.attention_output(self._cached_context(call, source)), cache
 
     def remember(self, source):
         """Returns the cache of a source for cross-attention.
@@ -382,8 +372,7 @@ class SyntheticAttention(MultiHeadMixer):
         return self._groups.to_cache(*projected)
 
     def _cached_context(self, call, cache):
-        source = self._groups.from_cache(cache)
-        return self._attended(call, source, self._limited(call.mask))
+        return self._attended(call, self._groups.from_cache(cache))
 
     # --- MultiHeadAttention's names for its projections -----------------------
 

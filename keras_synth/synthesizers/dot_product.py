@@ -52,7 +52,6 @@ class PairSynthesizer(Synthesizer):
     def build(self, query_shape, source_shape=None):
         self.query.build(query_shape)
         self.key.build(query_shape if source_shape is None else source_shape)
-        self.built = True
 
     def project_keys(self, source):
         return self.key(source)
@@ -201,10 +200,3 @@ class DotProductSynthesizer(PairSynthesizer):
             positions, self.rotary_dim, self.rotary_max_wavelength
         )
         return rotated(ops.convert_to_tensor(x), *angles)
-
-    def keys_at(self, keys, positions, start):
-        if not self.rotary:
-            return keys
-        # `call` rotates each key by its place.
-        places = ops.arange(axis_size(keys, 1), dtype="int32")
-        return self.rotate(keys, ops.cast(positions, "int32") - places)

@@ -58,11 +58,7 @@ class LocalDenseSynthesizer(TokenSynthesizer):
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Dense variant
     """
 
-    weight_axes = {
-        **TokenSynthesizer.weight_axes,
-        "W2": (None, MODEL),
-        "b2": (MODEL,),
-    }
+    weight_axes = {"W2": (None, MODEL), "b2": (MODEL,)}
     last_weights = ("W2", "b2")
     remembers_last = True
 
@@ -100,7 +96,6 @@ class LocalDenseSynthesizer(TokenSynthesizer):
         )
         if self.use_bias:
             self.b2 = self._add_bias("b2", (heads, self._offsets))
-        self.built = True
 
     def call(self, query, keys=None, *, start=0, length=None):
         _, source_length = self.lengths(query, start, length)
@@ -109,22 +104,14 @@ class LocalDenseSynthesizer(TokenSynthesizer):
         band = ops.einsum("bthk,ohk->btho", features, kernel)
         if self.b2 is not None:
             band = band + ops.cast(self.b2, band.dtype)
-        if keys is None:
-            positions = ops.arange(source_length, dtype="int32")[None]
-            keys = self.keys_at(None, positions, start)
-        return Logits(_rotated(band), ops.cast(keys, band.dtype))
-
-    def keys_at(self, keys, positions, start):
-        """Returns constant keys: `(B or 1, S, H, 2 window + 1)`.
-
-        The logits of the first query are in the order of offsets. Those of each
-        later query begin one place later.
-        """
-        place = ops.mod(positions - start + self.reach, self._offsets)
-        keys = ops.one_hot(place, self._offsets, dtype="float32")[:, :, None]
-        batch, length = ops.shape(positions)
-        shape = (batch, length, self.num_heads, self._offsets)
-        return ops.broadcast_to(keys, shape)
+        # The logits of the first query are in the order of offsets. Those of
+        # each later query begin one place later.
+        places = ops.arange(source_length, dtype="int32") - start + self.reach
+        places = ops.mod(places, self._offsets)
+        keys = ops.one_hot(places, self._offsets, dtype=band.dtype)
+        shape = (1, source_length, self.num_heads, self._offsets)
+        keys = ops.broadcast_to(keys[None, :, None], shape)
+        return Logits(_rotated(band), keys)
 
     def get_config(self):
         # `window` is a method of all synthesizers.

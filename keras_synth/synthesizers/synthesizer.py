@@ -60,7 +60,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         reach: Integer, the largest distance with logits, in tokens; attention
             ignores farther tokens. `None` if all pairs have logits.
         remembers_last: Boolean, whether a cache of only the visible tokens is
-            enough: keys follow from tokens or `keys_at`.
+            enough: logits depend on distances, not on positions.
         weight_axes: Dictionary from a weight's path in the layer
             (`"hidden/kernel"`) to the device axes along which its first axes
             can be cut: `"model"` for heads and widths, `"data"` for the model
@@ -160,7 +160,6 @@ class Synthesizer(Configured, keras.layers.Layer):
             query_shape: Shape `(B, T, d)`; `B` and `T` may be `None`.
             source_shape: Shape `(B, S, d)`, by default the query's.
         """
-        self.built = True
 
     def project_keys(self, source: Tensor) -> Tensor:
         """Returns the keys of a source, which decoding caches.
@@ -184,20 +183,6 @@ class Synthesizer(Configured, keras.layers.Layer):
         }
         own = [w for w in self.weights if id(w) not in inside]
         return {w.name: w for w in own}
-
-    def keys_at(self, keys: Tensor, positions: Tensor, start: Size) -> Tensor:
-        """Returns the keys of tokens at other positions than 0, 1, ...
-
-        Args:
-            keys: Tensor `(B, S, H, key_dim)` from `project_keys`, or `None`.
-            positions: Integer tensor `(B, S)`.
-            start: Integer or scalar integer tensor, position of the first
-                query token.
-
-        Returns:
-            The `keys` for `call`; by default the same keys.
-        """
-        return keys
 
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any

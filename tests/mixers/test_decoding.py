@@ -183,6 +183,25 @@ def test_masks_count_with_a_cache_as_without(cross):
     np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "pattern", ["stride(stride=2)", "global(tokens=2)", "local(window=2)"]
+)
+def test_a_cache_of_the_last_tokens_keeps_to_the_pattern(pattern):
+    name = "local_dense(window=3)"
+    layer = randomized(
+        SyntheticAttention(H, K, synthesizer=name, pattern=pattern)
+    )
+    x = tokens()
+    expected = layer(x, use_causal_mask=True)
+    cache, outputs = layer.make_cache(3, N), []
+    for start in range(N):
+        part = x[:, start : start + 1]
+        output, cache = layer.call_with_cache(part, cache, start)
+        outputs.append(numpy(output))
+    found = np.concatenate(outputs, axis=1)
+    np.testing.assert_allclose(found, numpy(expected), atol=1e-5)
+
+
 def test_a_padding_mask_of_another_length_is_an_error():
     block, _ = block_calls(cross=False)
     own, _ = block.make_caches(3, N)
