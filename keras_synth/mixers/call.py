@@ -266,6 +266,17 @@ def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
     return Call(query, None, None, mask, bias)
 
 
+def written(cache, new, start):
+    """A cache `(B, S, ...)` with the tokens `new` from position `start` on."""
+    return keras.tree.map_structure(
+        lambda x, y: ops.slice_update(
+            x, [0, start] + [0] * (len(x.shape) - 2), ops.cast(y, x.dtype)
+        ),
+        cache,
+        new,
+    )
+
+
 def _check_places(**given):
     """Raises if a mask or bias refers to places of a state."""
     for name, x in given.items():

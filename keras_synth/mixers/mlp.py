@@ -17,6 +17,7 @@ from keras_synth._backend.seeds import add_table
 from keras_synth.attention import masks
 from keras_synth.attention.positions import window
 from keras_synth.attention.projections import Projections, axes_of_heads
+from keras_synth.mixers.call import written
 from keras_synth.mixers.self_mixer import SelfMixer
 from keras_synth.types import Identifier
 
@@ -134,9 +135,9 @@ class MLPMixer(SelfMixer):
         real = masks.present_padding(call.mask.keys, call.query, start)
         x = ops.cast(call.query, self.compute_dtype)
         x, length = masks.zero_padding(x, real), ops.shape(x)[1]
-        tokens = _updated(cache["tokens"], x, start)
+        tokens = written(cache["tokens"], x, start)
         new = self._hidden(tokens, length, True, start)
-        hidden = _updated(cache["hidden"], new, start)
+        hidden = written(cache["hidden"], new, start)
         y = self._output(hidden, length, True, start)
         cache = {"tokens": tokens, "hidden": hidden}
         return masks.zero_padding(y, real), cache
@@ -277,7 +278,7 @@ class GatedMLP(SelfMixer):
         real = masks.present_padding(call.mask.keys, call.query, start)
         x = ops.cast(call.query, self.compute_dtype)
         u, v = self._halves(x, real)
-        cache = _updated(cache, v, start)
+        cache = written(cache, v, start)
         seen = masks.zero_padding(cache, call.mask.keys)
         rows = ops.shape(x)[1]
         gate = _along(self.W, self.b, seen, rows, causal=True, start=start)
@@ -302,8 +303,3 @@ def _along(matrix, bias, x, rows, causal=False, start=0):
         return y
     bias = ops.cast(window(bias, 0, start, rows), x.dtype)
     return y + bias[:, None]
-
-
-def _updated(cache, x, start):
-    """The cache `(B, S, ...)` with `x` from position `start` on."""
-    return ops.slice_update(cache, [0, start, 0], ops.cast(x, cache.dtype))

@@ -13,7 +13,7 @@ from keras_synth.attend import attend
 from keras_synth.attention import masks
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.projections import Projections, axes_of_heads
-from keras_synth.mixers.call import checked_axes
+from keras_synth.mixers.call import checked_axes, written
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.types import Tensor, WeightAxes
 
@@ -291,13 +291,7 @@ class MultiHeadMixer(Mixer):
 
     def _written(self, cache, query, start):
         """The cache with the query's keys and values."""
-        return keras.tree.map_structure(
-            lambda old, new: ops.slice_update(
-                old, [0, start, 0, 0], ops.cast(new, old.dtype)
-            ),
-            cache,
-            self.remember(query),
-        )
+        return written(cache, self.remember(query), start)
 
     def remember(self, source: Tensor) -> Tensor:
         """Returns the keys and values of a source, `(B, S, H, k + v)`."""

@@ -7,7 +7,6 @@ import keras
 from keras_synth import synthesizers
 from keras_synth._backend.configs import parameters_of
 from keras_synth.attention import normalizers, patterns
-from keras_synth.attention.projections import Projections
 from keras_synth.identifiers import Term, read
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
@@ -20,7 +19,11 @@ from keras_synth.registry import (
 )
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.synthesizers import registry as of_synthesizers
-from keras_synth.synthesizers.registry import SYNTHESIZERS, with_projections
+from keras_synth.synthesizers.registry import (
+    SHARED,
+    SYNTHESIZERS,
+    with_projections,
+)
 from keras_synth.types import Identifier
 
 MIXERS = Registry(
@@ -31,8 +34,6 @@ MIXERS = Registry(
     names="a name from `keras_synth.mixers.names()`",
 )
 ATTENTION = Entry("attention", SyntheticAttention)
-# Options that attention layers and synthesizers have in common.
-_SHARED = ("dtype", "seed", *Projections.defaults)
 
 
 def names() -> list[str]:
@@ -104,8 +105,7 @@ def get(
             made = synthesizers.get(
                 identifier,
                 **sizes,
-                use_bias=shared.get("use_bias", True),
-                defaults={k: v for k, v in shared.items() if k in _SHARED},
+                defaults={k: v for k, v in shared.items() if k in SHARED},
                 **{k: options.pop(k) for k in own},
             )
         around = Term(entry.name, {"synthesizer": made})

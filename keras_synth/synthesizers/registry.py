@@ -44,8 +44,8 @@ SYNTHESIZERS = Registry(
     '"FR(rank=32) + V"',
     for_lists=' A sum is one string: write "R + V" for ["R", "V"].',
 )
-# Options of a sum that apply to its parts.
-_SHARED = ("dtype", "seed", "use_bias", *Projections.defaults)
+# Options of a sum, or of the layer around it, that apply to its parts.
+SHARED = ("dtype", "seed", "use_bias", *Projections.defaults)
 
 
 def names() -> list[str]:
@@ -184,13 +184,13 @@ def _spec(term, options, sizes, defaults, identifier):
             f"Received: num_heads={sizes['num_heads']}, {sum(counts)} heads in "
             f"{identifier!r}"
         )
-    misplaced = sorted({*options} & of_parts - {*own, *_SHARED})
+    misplaced = sorted({*options} & of_parts - {*own, *SHARED})
     if misplaced:
         raise ValueError(
             f"{misplaced} is an option of a part. Write it in the brackets of "
             f'that part, as in "FR(rank=32) + V". Received: {identifier!r}'
         )
-    shared = {k: v for k, v in options.items() if k in _SHARED}
+    shared = {k: v for k, v in options.items() if k in SHARED}
     rest = {k: v for k, v in options.items() if k in own or k not in of_parts}
     arguments = SYNTHESIZERS.arguments(entry, rest, sizes, defaults, identifier)
     if not term.parts:
