@@ -10,11 +10,11 @@ Accelerator: None
 """
 ## Introduction
 
-The [Synthesizer paper](https://arxiv.org/abs/2005.00743) looks at attention
-weights in its Figures 2 to 7. This example draws their counterparts: of a
-translator, of two language models, and of all heads of a BERT encoder. Without
-presets of your own it trains small models on generated sentences for a minute
-or two, and leaves the encoder out.
+Figures 2 to 7 of the [Synthesizer paper](https://arxiv.org/abs/2005.00743) show
+attention weights. This example draws the same figures for a translator, two
+language models, and all heads of a BERT encoder. If you pass no presets, it
+trains small models on generated sentences for a minute or two, and skips the
+encoder.
 
 ## Setup
 """
@@ -29,7 +29,7 @@ import numpy as np
 
 from keras_synth import analysis, datasets, models
 
-# Presets, and files to look at: a line per sentence, and any text.
+# Presets, files with one sentence per line, and a file with any text.
 TRANSLATOR = os.environ.get("TRANSLATOR")
 SOURCES, TARGETS = os.environ.get("SOURCES"), os.environ.get("TARGETS")
 LANGUAGE_MODELS = os.environ.get("LANGUAGE_MODELS")  # "V=preset R=preset"
@@ -38,8 +38,8 @@ ENCODER = os.environ.get("ENCODER")  # of KerasHub's BERT
 FOLDER = pathlib.Path("attention_analysis")  # for pictures
 SENTENCE = "A man is playing a large flute on the street."
 LENGTH, VOCABULARY_SIZE = 32, 1_000  # tokens
-SAMPLES = 256  # sentences, or windows of text, to count over
-WINDOW, REACH = 2, 16  # tokens: what is near, and how far profiles go
+SAMPLES = 256  # sentences or windows of text to average over
+WINDOW, REACH = 2, 16  # tokens: the width of "near", and the length of profiles
 SIZES = {"num_layers": 2, "num_heads": 4, "hidden_dim": 64}
 SIZES |= {"intermediate_dim": 128, "max_sequence_length": LENGTH}
 
@@ -49,9 +49,9 @@ found = {}  # statistics of layers, for each model
 """
 ## A translator
 
-Figure 2 of the paper shows the weights of decoders before training, Figure 3
-those of encoders and decoders after it, and Figures 4 and 5 the heads
-themselves. R learns a table for each head, and only cross-attention compares
+Figure 2 of the paper shows the weights of decoders before training. Figure 3
+shows those of encoders and decoders after training. Figures 4 and 5 show the
+heads. Random (R) learns a table for each head; only cross-attention compares
 tokens.
 """
 
@@ -110,8 +110,8 @@ analysis.plot_heads(weights).savefig(FOLDER / "figures_4_5_translator.png")
 """
 ## Language models
 
-Figures 6 and 7: does attention by position learn a local window? The average
-weights at each distance say it, and so do the averages themselves.
+Figures 6 and 7: does attention by position learn a local window? The plots show
+the average weight at each distance, and the average weights of each head.
 """
 
 
@@ -162,7 +162,7 @@ picture.savefig(FOLDER / "figures_6_7_distance_profile.png")
 """
 ## All heads of an encoder
 
-What they do in one sentence, and how much of that depends on the sentence.
+The weights of all heads in one sentence, and how much they depend on the input.
 """
 
 if ENCODER:
@@ -187,11 +187,11 @@ if ENCODER:
         print(name, "input dependence", own.input_dependence().round(2))
 
 """
-## What came out
+## Results
 
-Means over the heads of each layer. Where weights depend on the input least, a
-table can replace them: see `keras_synth.surgery.synthesize`.
-`docs/analysis.md` reads the pictures.
+Means over the heads of each layer. Tables can replace the heads that depend
+least on the input: see `keras_synth.surgery.synthesize`. `docs/analysis.md`
+explains the pictures.
 """
 
 for model, layers in found.items():

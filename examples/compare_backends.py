@@ -10,11 +10,11 @@ Accelerator: None
 """
 ## Introduction
 
-`keras_synth.compare.run` trains a model of yours in a process for each variant,
-seed and backend. Runs of one seed have the same batches, and those of a variant
-the same initial weights on every backend, so that losses differ by rounding
-only. Each run imports this script: what follows the last line of definitions
-is below `if __name__ == "__main__":`.
+`keras_synth.compare.run` trains your model in a separate process for each
+variant, seed and backend. Runs of one seed have the same batches. Runs of one
+variant have the same initial weights on every backend, so that losses differ
+only by rounding. Each run imports this script, so the code after the
+definitions is below `if __name__ == "__main__":`.
 
 ## Model: an ordinary Keras model with one attention layer
 """
@@ -57,7 +57,7 @@ def examples(count, seed):
 """
 ## Training
 
-A table of all runs, and a report in the folder.
+`run` returns a table of all runs and writes a report to the folder.
 """
 
 if __name__ == "__main__":

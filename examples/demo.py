@@ -10,18 +10,18 @@ Accelerator: None
 """
 ## Introduction
 
-This example trains four small classifiers that differ in their attention only:
+This example trains four small classifiers that differ only in their attention:
 
-- "V", the usual one, compares each word with each other word;
-- "R" has a learned table: which position looks at which, whatever the words;
-- "D" lets each word say, by itself, which positions it looks at;
+- dot product, "V", compares each word with each other word;
+- Random, "R", learns a table of weights for each pair of positions;
+- Dense, "D", predicts the positions to attend to from each word;
 - "R+V" adds R to V, with learned shares that start equal and sum to 1.
 
-The movie reviews are generated. In an *easy* one most adjectives tell the
-label: "The plot was truly dull". A *hard* one has one good and one bad
-adjective and denies one of them: "The plot was not dull but moving". Each has a
-twin with the same words and the other label, so that counting words is right on
-half of them.
+The movie reviews are generated. In an *easy* review, most adjectives agree with
+the label: "The plot was truly dull". A *hard* review has one good and one bad
+adjective and denies one of them: "The plot was not dull but moving". For each
+hard review, there is another with the same words and the other label, so a
+classifier that counts words is right on half of them.
 
 ## Setup
 """
@@ -42,7 +42,7 @@ PICTURE = "demo.png"
 """
 ## Data
 
-Half of the reviews to train on are hard.
+Half of the training reviews are hard.
 """
 
 texts, labels = datasets.generated_reviews(EXAMPLES, SEED)
@@ -61,8 +61,8 @@ train, easy, hard = (  # tokenized once, not in each epoch
 """
 ## Model
 
-One block of an ordinary Transformer encoder. The name of a synthesizer is all
-it takes to change its attention. The learning rate warms up and falls to zero.
+The model is one block of a Transformer encoder. The name of a synthesizer
+selects its attention. The learning rate warms up and falls to zero.
 """
 
 
@@ -102,7 +102,7 @@ def build_classifier(synthesizer):
 """
 ## Training
 
-After each epoch the hard test reviews tell how far it is.
+After each epoch, the classifier is tested on the hard reviews.
 """
 
 results = {}
@@ -132,13 +132,12 @@ axes.legend()
 figure.savefig(PICTURE)
 
 """
-## What to look for
+## Interpretation
 
-All four get the easy reviews right: there the majority of the adjectives
-decides, wherever they are. On the hard ones R stays near a half, since a table
-of positions must learn about each place by itself. V compares words, whatever
-their places, and soon finds out which adjective "not" denies. D, whose words
-choose where to look without knowing what is there, gets less far, and later.
-R+V learns what V learns. With other seeds it ends a little above V or a little
-below.
+All four classify the easy reviews correctly, because most of the adjectives
+agree with the label, wherever they are. On the hard reviews, R stays near 50 %,
+because a table must learn each pair of positions separately. V compares words
+at any positions, and soon learns which adjective "not" denies. In D, words
+select positions without seeing the words there, so it learns later and less.
+R+V learns as much as V. With other seeds, it ends slightly above or below V.
 """

@@ -10,11 +10,11 @@ Accelerator: None
 """
 ## Introduction
 
-The [Synthesizer paper](https://arxiv.org/abs/2005.00743) finds that mixtures
-with dot-product attention ("D+V") predict the next token best, and that
-attention by position ("R") comes close. This example trains such a model on the
-byte pairs of a text. `keras-synth compare --task language_model` has words and
-bytes, too.
+In the [Synthesizer paper](https://arxiv.org/abs/2005.00743), mixtures of Dense
+and dot-product attention ("D+V") predict the next token best, and attention by
+position (Random, "R") comes close. This example trains such a model on the byte
+pairs of a text. `keras-synth compare --task language_model` also supports words
+and bytes.
 
 ## Setup
 """
@@ -36,8 +36,8 @@ PRESET = "language_model"
 """
 ## Data
 
-The text becomes one long sequence of tokens, cut into windows. The labels of a
-window are its tokens, one further on. The last tenth is to test on.
+The text becomes one long sequence of tokens, which is cut into windows. The
+labels are the tokens shifted by one. The last tenth is the test set.
 """
 
 if DATA is None:
@@ -67,7 +67,7 @@ train, test = windows(text[:end]), windows(text[end:])
 """
 ## Model
 
-No token sees a later one, and the embedding is the output layer, too.
+No token attends to a later one. The embedding is also the output layer.
 """
 
 keras.utils.set_random_seed(0)
@@ -102,9 +102,9 @@ model.fit(
 )
 
 """
-## What came out
+## Results
 
-Given a tokenizer, the model goes on with a text.
+With a preprocessor, the model continues a text.
 """
 
 model.preprocessor = models.SynthesizerCausalLMPreprocessor(
@@ -114,7 +114,7 @@ model.save_to_preset(PRESET)
 print(model.generate(PROMPT, max_length=SEQUENCE_LENGTH))
 
 """
-The generated sentences follow a grammar: which verb form is right depends on a
-noun some words back. Attention that compares tokens finds it wherever it is;
-attention by position must know where to look.
+The generated sentences follow a grammar: the form of a verb depends on an
+earlier noun. Attention that compares tokens finds the noun at any position.
+Attention by position finds it only at positions that it has learned.
 """

@@ -10,10 +10,9 @@ Accelerator: None
 """
 ## Introduction
 
-An encoder that has learned to guess what is missing in plain text starts every
-later task from there. As in BERT's pretraining, 15% of the tokens are hidden.
-With few labels, it then classifies better than one that starts from random
-weights. `keras-synth compare --task masked_lm` pretrains several variants, and
+An encoder first learns to predict hidden tokens in texts without labels. As in
+BERT's pretraining, 15% of the tokens are hidden. It is then fine-tuned on few
+labels, and classifies better than an encoder that starts from random weights. `keras-synth compare --task masked_lm` pretrains several variants, and
 `--init` starts from them.
 
 ## Setup
@@ -88,7 +87,7 @@ print(model.fill_mask("The plot was [MASK]."))
 """
 ## Fine-tuning
 
-Few reviews with labels: from the pretrained weights, and from random ones.
+Train on few reviews with labels, from the pretrained and from random weights.
 """
 
 texts, labels = datasets.generated_reviews(LABELLED, seed=0)
@@ -119,10 +118,10 @@ for name, encoder in {"pretrained": pretrained, "random": random}.items():
     print(f"{name} weights: accuracy {accuracy:.1%}")
 
 """
-## What to look for
+## Interpretation
 
-Half of the generated reviews cannot be classified by their words alone. On
-1,000 of them random weights fit the training reviews and stay near the 75% of a
-bag of words. Weights that have read 8,000 reviews without labels have learned
-which words belong together and where, and learn the rule.
+Half of the generated reviews cannot be classified by counting words, so a bag
+of words scores 75%. With 1,000 labelled reviews, an encoder with random weights
+fits its training data and stays near this score. An encoder pretrained on 8,000
+reviews without labels scores higher.
 """

@@ -10,8 +10,8 @@ Accelerator: None
 """
 ## Introduction
 
-A tagger gives each word of a sentence a label: its part of speech, or whether
-it is part of a name. This example reads a treebank in CoNLL-U, such as UD
+A tagger labels each word of a sentence, for example with its part of speech, or
+as part of a name. This example reads a treebank in CoNLL-U, such as UD
 English EWT, or generates sentences with persons, places and organisations.
 
 ## Setup
@@ -28,7 +28,7 @@ DATA = None  # a file in CoNLL-U
 SYNTHESIZER = "R+V"
 EXAMPLES = 6_000  # sentences to generate
 SEQUENCE_LENGTH = 64
-VOCABULARY_SIZE = 16_000  # large, so that most words are one piece
+VOCABULARY_SIZE = 16_000  # large enough that most words are one piece
 NUM_LAYERS, NUM_HEADS, HIDDEN_DIM = 2, 4, 64
 BATCH_SIZE, EPOCHS, LEARNING_RATE = 32, 4, 2e-3
 PRESET = "tagger"
@@ -36,8 +36,8 @@ PRESET = "tagger"
 """
 ## Data
 
-Sentences are lists of words, with a label for each. A tenth is to test on, and
-no sentence of it is among those to train on.
+Sentences are lists of words with a label for each word. A tenth of the
+sentences is the test set, and none of these is in the training set.
 """
 
 if DATA is None:
@@ -51,7 +51,7 @@ tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
 )
 
 """
-## Model: an encoder, and a dense layer at each token
+## Model: an encoder, and a dense layer for each token
 """
 
 keras.utils.set_random_seed(0)
@@ -88,10 +88,10 @@ tagger.fit(
 tagger.save_to_preset(PRESET)
 
 """
-## What came out
+## Results
 
-The share of words labelled right, beside that of each word's most frequent
-label.
+The fraction of words with the right label. The baseline gives each word its
+most frequent label.
 """
 
 counts = collections.defaultdict(collections.Counter)
@@ -112,6 +112,6 @@ for name, tags in guesses.items():
 print(*zip(test[0][0], guesses["tagger"][0], strict=True))
 
 """
-Often the word before or after a generated name tells its kind. In "The baker
-wrote about Florence , the harbour" it comes some words later.
+Often the word before or after a generated name determines its label. In "The
+baker wrote about Florence , the harbour", it is a later word.
 """

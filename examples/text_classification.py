@@ -11,9 +11,9 @@ Accelerator: None
 ## Introduction
 
 The [Synthesizer paper](https://arxiv.org/abs/2005.00743) classifies reviews and
-news with attention that compares no tokens. This example does so with your own
-texts, or with reviews that it generates. `keras-synth compare` trains such
-models with many seeds, on several backends.
+news with attention that does not compare tokens. This example does the same
+with your own texts, or with generated reviews. `keras-synth compare` trains
+such models with several seeds on several backends.
 
 ## Setup
 """
@@ -27,7 +27,7 @@ DATA = None  # a CSV file, or a folder with a folder of texts for each class
 TEXT, LABEL = "text", "label"  # columns of the file
 SYNTHESIZER = "R"
 SEQUENCE_LENGTH = 64  # word pieces; longer texts keep their end
-VOCABULARY_SIZE = 20_000  # word pieces, at most
+VOCABULARY_SIZE = 20_000  # word pieces, maximum
 NUM_LAYERS, NUM_HEADS, HIDDEN_DIM = 2, 4, 64
 BATCH_SIZE, EPOCHS, LEARNING_RATE = 64, 3, 1e-3
 PRESET = "text_classifier"
@@ -35,9 +35,9 @@ PRESET = "text_classifier"
 """
 ## Data
 
-Strings and labels. A tenth is held out to test on, another one to validate on;
-all copies of a text are on one side. The vocabulary is learned from the texts
-to train on.
+The data are strings and labels. A tenth is the test set and another tenth the
+validation set. All copies of a text are in the same set. The vocabulary is
+learned from the training texts.
 """
 
 if DATA is None:
@@ -56,9 +56,8 @@ preprocessor = models.SynthesizerTextClassifierPreprocessor(
 """
 ## Model
 
-The backbone is an ordinary pre-norm Transformer encoder; only its attention
-differs. A name such as `"R+V"` is all it takes. Parts with options of their own
-have them in brackets: `"FR(rank=32) + V"`.
+The backbone is a pre-norm Transformer encoder. A name such as `"R+V"` selects
+its attention. Options of a part are in brackets: `"FR(rank=32) + V"`.
 """
 
 keras.utils.set_random_seed(0)
@@ -93,7 +92,7 @@ classifier.compile(
 """
 ## Training
 
-A preset keeps classifier, vocabulary and class names.
+The preset contains the classifier, its vocabulary and the class names.
 """
 
 classifier.fit(
@@ -108,7 +107,7 @@ print(f"Accuracy on the test: {accuracy:.1%}")
 classifier.save_to_preset(PRESET)
 
 """
-## What came out
+## Results
 """
 
 sample = test[0][:3]
@@ -116,9 +115,9 @@ for text, logits in zip(sample, classifier.predict(sample), strict=True):
     print(f"{class_names[logits.argmax()]}: {text}")
 
 """
-On the generated reviews half of the texts come in pairs with the same words
-and opposite labels: a bag of words cannot tell them apart and stays at 75%.
-Dot-product attention ("V"), also in a mixture, soon finds out which word "not"
-denies. R attends by position, whatever the words: it must learn about each
-position by itself, and needs more examples of texts whose phrases move about.
+Half of the generated reviews are pairs of texts with the same words and
+opposite labels. A bag of words cannot distinguish them and scores 75%.
+Dot-product attention ("V"), also in a mixture, soon learns which word "not"
+denies. Random ("R") attends by position. It must learn each position
+separately, so it needs more examples.
 """

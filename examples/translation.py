@@ -10,10 +10,11 @@ Accelerator: None
 """
 ## Introduction
 
-The [Synthesizer paper](https://arxiv.org/abs/2005.00743) translates, sums up
-articles and writes dialogues without comparing tokens. This example translates
-pairs of files, such as those of Multi30K, or sentences in an invented language.
-`keras-synth compare --task translation` trains several models, with many seeds.
+In the [Synthesizer paper](https://arxiv.org/abs/2005.00743), models translate,
+summarize and continue dialogues with self-attention that does not compare
+tokens. This example translates two parallel files, such as those of Multi30K,
+or sentences of an invented language. `keras-synth compare --task translation`
+trains several models with several seeds.
 
 ## Setup
 """
@@ -29,7 +30,7 @@ SOURCE, TARGET = None, None  # files of parallel lines: train.en, train.de
 SYNTHESIZER = "R+V"
 EXAMPLES = 6_000  # sentences to generate
 SEQUENCE_LENGTH = 64
-VOCABULARY_SIZE = 8_000  # byte pairs, at most
+VOCABULARY_SIZE = 8_000  # byte pairs, maximum
 NUM_LAYERS, NUM_HEADS, HIDDEN_DIM = 2, 4, 128
 BATCH_SIZE, EPOCHS, LEARNING_RATE = 64, 10, 1.5e-3
 TEST = 500  # sentences
@@ -38,9 +39,9 @@ PRESET = "translator"
 """
 ## Data
 
-One vocabulary of byte pairs serves both languages, so that the embedding of a
-name is the same in both. Pairs that are too long to train on are left out: half
-a translation teaches wrongly.
+Both languages share one vocabulary of byte pairs, so that a name has the same
+embedding in both. Pairs that are too long are left out, because a truncated
+translation is wrong.
 """
 
 if SOURCE is None:
@@ -68,8 +69,8 @@ preprocessor = models.SynthesizerSeq2SeqLMPreprocessor(
 """
 ## Model
 
-Encoder and decoder take the synthesizer. The decoder reads the source by
-dot-product attention, for which the paper found no replacement.
+Encoder and decoder use the synthesizer. As in the paper, the decoder reads the
+source by dot-product attention.
 """
 
 keras.utils.set_random_seed(0)
@@ -103,9 +104,9 @@ model.fit(train, batch_size=BATCH_SIZE, epochs=EPOCHS, verbose=2)
 model.save_to_preset(PRESET)
 
 """
-## What came out
+## Results
 
-BLEU of what is written greedily, and with beams.
+BLEU of translations by greedy and by beam search.
 """
 
 samplers = {
@@ -121,8 +122,8 @@ for source, target, text in zip(sources[:4], targets, written, strict=False):
     print(f"{source}\n  {target}\n  {text}")
 
 """
-Cross-attention compares tokens whatever the synthesizer, and does much of the
-work: even R learns the generated language, though it takes more epochs than V
-at first. The paper reports the same: all but fixed random attention come within
-about a point of the Transformer, and R+V is above it.
+With every synthesizer, cross-attention compares tokens. So even Random (R)
+learns the generated language, although more slowly than the dot product (V) at
+first. In the paper, all variants except fixed random attention are within about
+a point of the Transformer, and R+V is above it.
 """

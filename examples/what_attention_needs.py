@@ -12,8 +12,8 @@ Accelerator: None
 
 Dong et al., 2025 (arXiv 2506.01115) freeze parts of attention at their random
 initial values, and ask which tasks a Transformer can still learn. This script
-asks it in small: three generated tasks, the same two blocks, and six kinds of
-attention weights.
+is a small version: three generated tasks, the same two blocks, and six kinds of
+attention.
 """
 
 import keras
@@ -37,8 +37,8 @@ WIDTH, HEADS, BLOCKS = 48, 4, 2
 """
 ## Data
 
-Each function returns tokens, and the tokens that the model should write at the
-last places, which are blank. A place can have several tokens.
+Each function returns input tokens, whose last positions are blank, and the
+tokens that the model should predict there. A position can have several tokens.
 """
 
 BLANK, VOCABULARY = 32, 33
@@ -59,7 +59,7 @@ def copying(rng, count, length=8):
 
 
 def retrieval(rng, count, pairs=8):
-    """Places with a key and a value, and a key; the answer is its value."""
+    """Pairs of a key and a value, and a key; the answer is its value."""
     keys = rng.permuted(np.tile(np.arange(16), (count, 1)), axis=1)[:, :pairs]
     values = 16 + rng.integers(0, 16, (count, pairs))
     asked = rng.integers(0, pairs, (count, 1))
@@ -74,7 +74,7 @@ TASKS = {"addition": addition, "copying": copying, "retrieval": retrieval}
 
 def examples(task, seed, count):
     x, y = TASKS[task](np.random.default_rng(seed), count)
-    x = x.reshape(*x.shape[:2], -1)  # samples, places, tokens
+    x = x.reshape(*x.shape[:2], -1)  # samples, positions, tokens
     blanks = np.full((*y.shape, x.shape[2]), BLANK)
     return np.concatenate([x, blanks], 1).astype("int32"), y.astype("int32")
 
@@ -111,7 +111,7 @@ def build_model(synthesizer, length, width, answer):
 """
 ## Training
 
-An answer is right if all its tokens are.
+An answer is right if all its tokens are right.
 """
 
 
