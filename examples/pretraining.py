@@ -12,8 +12,9 @@ Accelerator: None
 
 An encoder first learns to predict hidden tokens in texts without labels. As in
 BERT's pretraining, 15% of the tokens are hidden. It is then fine-tuned on few
-labels, and classifies better than an encoder that starts from random weights. `keras-synth compare --task masked_lm` pretrains several variants, and
-`--init` starts from them.
+labels, and classifies better than an encoder that starts from random weights.
+`keras-synth compare --task masked_lm` pretrains several variants, and `--init`
+starts from them.
 
 ## Setup
 """
