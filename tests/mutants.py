@@ -130,10 +130,10 @@ MUTANTS = [
         "a sum forgets that its second part needs float32",
     ),
     Mutant(
-        "attention/normalizers.py",
-        "return exponentials / (total + ops.exp(-top))",
-        "return exponentials / (total + 1.0)",
-        "the sink of softmax1 moves with the largest logit",
+        "attention/softmax.py",
+        "scores = pad(scores, [*[[0, 0]] * others, [0, 1]])",
+        "scores = pad(scores, [*[[0, 0]] * others, [0, 1]], 1.0)",
+        "the additional logit of softmax1 is not zero",
     ),
     Mutant(
         "attention/normalizers.py",
@@ -162,14 +162,14 @@ MUTANTS = [
     ),
     Mutant(
         "attention/routes/shared.py",
-        "least = ops.where(pairs, constant(LEAST_WEIGHT, weights), 0.0)",
+        "weights = weights * ops.cast(pairs, weights.dtype)",
         "pass",
         "the bound revives what a causal mask forbids",
     ),
     Mutant(
         "attention/routes/shared.py",
-        "return ops.where(seen, context, constant(0.0, context))",
-        "return context",
+        "total = ops.where(total > 0, total, 1.0)",
+        "total = total + 0.0",
         "rows of a table that see nothing are not zero",
     ),
     Mutant(
@@ -192,15 +192,15 @@ MUTANTS = [
     ),
     Mutant(
         "attention/routes/tile.py",
-        "shares = [ops.exp(top - highest) for top in tops]",
-        "shares = [ops.ones_like(top) for top in tops]",
-        "tiles with different maxima are added unweighed",
+        "return softmax(ops.concatenate(totals, axis=-1))",
+        "return softmax(0.0 * ops.concatenate(totals, axis=-1))",
+        "several tiles have equal weights",
     ),
     Mutant(
         "attention/routes/tile.py",
-        "total = total + ops.exp(-highest) if sink else _positive(total)",
-        "total = total + 1.0 if sink else _positive(total)",
-        "a sink of several tiles has another exponent",
+        "totals.append(ops.zeros_like(totals[0]))",
+        "totals.append(ops.ones_like(totals[0]))",
+        "a sink of several tiles has another logit",
     ),
     Mutant(
         "attention/routes/tile.py",

@@ -4,12 +4,13 @@ Queries `(B, H, T, f)` become G groups of r rows, each with c columns: logits
 are `(B, H, G, r, c)`. Entries beyond the ends are zero, or False in a mask.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from keras import ops
 
-from keras_synth._backend.tensors import from_array, pad
+from keras_synth._backend.tensors import pad
 
 
 class QueryBlocks:
@@ -130,55 +131,34 @@ class Neighbours(NamedTuple):
         return (0, 0) if alone else self
 
 
-class First(NamedTuple):
-    """The first keys."""
+class Listed(NamedTuple):
+    """Keys by position, the same for all rows of a group.
+
+    Fields:
+        most: Integer, number of columns.
+        of_rows: Function of positions of rows `(G,)`. Returns those of columns,
+            integers `(G, most)` or `(most,)`. Columns beyond the ends are not
+            visible.
+    """
 
     most: int
+    of_rows: Callable
 
     def take(self, grid, x):
         """As `Neighbours.take`."""
-        return x[:, :, None, : self.most]
+        places = ops.clip(self.positions(grid), 0, grid.length - 1)
+        batch, heads, _, features = ops.shape(x)
+        x = ops.take(x, ops.reshape(places, (-1,)), axis=2)
+        return ops.reshape(x, (batch, heads, -1, self.most, features))
 
     def number(self, grid):
         """As `Neighbours.number`."""
-        least = min if isinstance(grid.length, int) else ops.minimum
-        return least(self.most, grid.length)
+        return self.most
 
     def positions(self, grid, relative=False):
         """As `Neighbours.positions`."""
-        return ops.arange(self.number(grid), dtype="int32")[None]
-
-
-class Drawn(NamedTuple):
-    """Blocks of keys for each block of rows: an array `(max, n)`, or -1."""
-
-    table: object
-
-    def take(self, grid, x):
-        """As `Neighbours.take`."""
-        x = grid.rows(x)
-        batch, heads, blocks, _, features = ops.shape(x)
-        # One block of zeros represents all missing ones.
-        x, table = _padded(x, 2, 0, 1), self._rows(grid)
-        there = (table >= 0) & (table < grid.blocks)
-        at = ops.where(there, table, grid.blocks)
-        x = ops.take(x, ops.reshape(at, (-1,)), axis=2)
-        return ops.reshape(
-            x, (batch, heads, blocks, self.number(grid), features)
-        )
-
-    def number(self, grid):
-        """As `Neighbours.number`."""
-        return self.table.shape[1] * grid.block
-
-    def positions(self, grid, relative=False):
-        """As `Neighbours.positions`."""
-        first = self._rows(grid)[:, :, None] * grid.block
-        steps = ops.arange(grid.block, dtype="int32")
-        return ops.reshape(first + steps, (-1, self.number(grid)))
-
-    def _rows(self, grid):
-        return from_array(self.table)[: grid.blocks]
+        places = self.of_rows(grid.firsts(False)[:, 0])
+        return ops.reshape(places, (-1, self.most))
 
 
 def _merged(x):

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_synth.attention.softmax import forbid, softmax
+from keras_synth.attention.softmax import forbid, softmax, softmax1
 from keras_synth.registry import Entry, Registry
 from keras_synth.types import Identifier, Tensor
 
@@ -131,11 +131,7 @@ class Softmax1(Softmax):
     sink = True
 
     def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
-        top = ops.amax(ops.stop_gradient(logits), axis=-1, keepdims=True)
-        top = ops.maximum(top, 0.0)
-        exponentials = ops.exp(logits - top)
-        total = ops.sum(exponentials, axis=-1, keepdims=True)
-        return exponentials / (total + ops.exp(-top))
+        return softmax1(logits)[0]
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")

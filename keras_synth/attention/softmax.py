@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_synth._backend.tensors import constant
+from keras_synth._backend.tensors import constant, pad
 
 # The float32 logit of forbidden pairs: far below any logit and any bias, far
 # above -inf, whose differences are NaN.
@@ -32,3 +32,14 @@ def softmax(scores):
     if scores.shape[-1] == 1:
         return ops.ones_like(scores)
     return ops.softmax(scores, axis=-1)
+
+
+def softmax1(scores):
+    """Softmax with an additional logit, zero.
+
+    Returns the weights `(..., S)` and that of the additional logit, `(..., 1)`.
+    """
+    others = len(scores.shape) - 1
+    scores = pad(scores, [*[[0, 0]] * others, [0, 1]])
+    weights = ops.softmax(scores, axis=-1)
+    return weights[..., :-1], weights[..., -1:]

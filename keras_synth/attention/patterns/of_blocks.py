@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_seed
 from keras_synth._backend.tensors import from_array
-from keras_synth.attention.blocks import Drawn, Neighbours, QueryBlocks
+from keras_synth.attention.blocks import Listed, Neighbours, QueryBlocks
 from keras_synth.attention.patterns.pattern import (
     Pattern,
     deserialized,
@@ -167,11 +167,13 @@ class RandomBlocks(Pattern):
 
     def piece(self, length: Size, causal: bool) -> Any:
         grid = QueryBlocks(length, block=self.block_size)
-        return grid, Drawn(self.table)
+        number = self.table.shape[1] * self.block_size
+        return grid, Listed(number, lambda rows: self.columns(rows, length))
 
     def columns(self, row: Size, length: int) -> Tensor:
-        table = from_array(self.table)
-        block = ops.clip(row // self.block_size, 0, len(self.table) - 1)
-        first = ops.take(table, block, axis=0) * self.block_size
-        within = ops.arange(self.block_size, dtype="int32")
-        return ops.reshape(first[:, None] + within, (-1,))
+        blocks = ops.clip(row // self.block_size, 0, len(self.table) - 1)
+        firsts = ops.take(from_array(self.table), blocks, axis=0)
+        firsts = firsts[..., None] * self.block_size
+        columns = firsts + ops.arange(self.block_size, dtype="int32")
+        number = self.table.shape[1] * self.block_size
+        return ops.reshape(columns, (*ops.shape(firsts)[:-2], number))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_synth.attention.blocks import First, Neighbours, QueryBlocks
+from keras_synth.attention.blocks import Listed, Neighbours, QueryBlocks
 from keras_synth.attention.patterns.pattern import BLOCK, Pattern
 from keras_synth.types import Size, Tensor
 
@@ -127,7 +127,7 @@ class FirstTokens(Pattern):
         return (columns < self.number) & (rows >= 0)
 
     def piece(self, length: Size, causal: bool) -> Any:
-        return None, First(self.number)
+        return None, Listed(self.number, lambda row: self.columns(row, length))
 
     def columns(self, row: Size, length: int) -> Tensor:
         return ops.arange(self.number, dtype="int32")

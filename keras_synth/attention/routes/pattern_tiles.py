@@ -48,9 +48,11 @@ def attend_by_plan(request):
             own_keys = _columns(blocks, columns, keys)
         if logits.bias is not None:
             own_bias = _bias_columns(blocks, columns, logits.bias)
-        scores = tile_scores(own_queries, own_keys, own_bias)
-        own_values = _columns(blocks, columns, heads)
-        tiles.append((blocks, scores, joined(allowed), own_values))
+        allowed = joined(allowed)
+        scores = tile_scores(own_queries, own_keys, own_bias, allowed)
+        tiles.append(
+            (blocks, scores, allowed, _columns(blocks, columns, heads))
+        )
     context = combined(tiles, request.normalizer, request.dropout)
     return heads_first(cast_like(context, values))
 
@@ -89,9 +91,12 @@ def _allowed(blocks, columns, pattern, earlier, is_token, mask):
     rows = blocks.positions(relative)
     places = columns.positions(blocks, relative)
     allowed = _added(pattern, earlier, mask, rows, places)
-    is_token = ops.swapaxes(columns.take(blocks, is_token), -1, -2)
+    is_token = ops.swapaxes(columns.take(blocks, is_token), -1, -2) > 0
+    if not relative:
+        inside = (places >= 0) & (places < blocks.length)
+        is_token = ops.logical_and(is_token, inside[:, None])
     allowed = ops.convert_to_tensor(allowed)[None, None]
-    return ops.logical_and(is_token > 0, allowed)
+    return ops.logical_and(is_token, allowed)
 
 
 def _added(pattern, earlier, mask, rows, columns):

@@ -16,7 +16,7 @@ from keras import ops
 
 from keras_synth._backend import execution
 from keras_synth._backend.loops import one_by_one
-from keras_synth._backend.tensors import axis_size, cast_like, constant, pad
+from keras_synth._backend.tensors import axis_size, cast_like
 from keras_synth.attention.logits import Weights, float32, within_float32
 from keras_synth.attention.normalizers import (
     SOFTMAX,
@@ -30,7 +30,7 @@ from keras_synth.attention.routes import sizes
 from keras_synth.attention.routes.explicit import query_context
 from keras_synth.attention.routes.route import Request, Route
 from keras_synth.attention.routes.tile import tile_scores
-from keras_synth.attention.softmax import forbid, softmax
+from keras_synth.attention.softmax import forbid, softmax, softmax1
 
 # The product with a value is still a normal float32 number.
 LEAST_WEIGHT = 1e-33
@@ -129,43 +129,32 @@ def _context(request, operands):
     normalizer, keys = request.normalizer, request.mask.keys
     drop = request.dropout or (lambda weights: weights)
     values, pairs = operands["values"], operands.get("pairs")
-    count = operands.get("count")  # (1 or H, 1 or T, B or 1, 1)
-    if "weights" in operands:
-        weights = operands["weights"]
-        if pairs is not None:
-            weights = ops.where(pairs, weights, 0.0)
-        elif keys is None:
-            return _product(weights, values)
-        return _among_visible(weights, values, keys)
-    terms = (operands.get(name) for name in ("queries", "keys", "bias"))
-    table = tile_scores(*terms)  # (H, T, S)
-    if keys is None:
-        count = None if count is None else count[..., 0]
-        weights = normalized(normalizer, table, pairs, count)
-        return _product(drop(weights), values)
-    table = forbid(table, pairs)
-    if isinstance(normalizer, ReLU):
-        weights = drop(ops.relu(table))
-        # A sum before the division can overflow in float16.
-        context = _product(weights, within_float32(values))
-        return float32(context) / count
-    sink = None
-    if normalizer.sink:
-        weights = softmax(pad(table, [[0, 0], [0, 0], [0, 1]]))
-        weights, sink = weights[..., :-1], weights[..., -1:]
-    else:
-        weights = softmax(table)
-    least = LEAST_WEIGHT
-    if pairs is not None:  # forbidden pairs stay zero
-        least = ops.where(pairs, constant(LEAST_WEIGHT, weights), 0.0)
-    weights = weights + least
+    weights, sink = operands.get("weights"), None
+    if weights is None:
+        terms = (operands.get(name) for name in ("queries", "keys", "bias"))
+        table = tile_scores(*terms)  # (H, T, S)
+        count = operands.get("count")  # (1 or H, 1 or T, B or 1, 1)
+        if keys is None:
+            count = None if count is None else count[..., 0]
+            weights = normalized(normalizer, table, pairs, count)
+            return _product(drop(weights), values)
+        table = forbid(table, pairs)
+        if isinstance(normalizer, ReLU):
+            weights = drop(ops.relu(table))
+            # A sum before the division can overflow in float16.
+            context = _product(weights, within_float32(values))
+            return float32(context) / count
+        if normalizer.sink:
+            weights, sink = softmax1(table)
+        else:
+            weights = softmax(table)
+        weights = weights + LEAST_WEIGHT
+    elif pairs is None and keys is None:
+        return _product(weights, values)
+    if pairs is not None:
+        weights = weights * ops.cast(pairs, weights.dtype)
     kept = request.dropout and drop(weights)
-    context = _among_visible(weights, values, keys, sink, kept)
-    if pairs is None:
-        return context
-    # The softmax of a row without allowed pairs is uniform.
-    seen = ops.any(pairs, axis=-1)[..., None, None]  # (1 or H, T, 1, 1)
-    return ops.where(seen, context, constant(0.0, context))
+    return _among_visible(weights, values, keys, sink, kept)
 
 
 def _among_visible(weights, values, keys, sink=None, kept=None):

@@ -256,10 +256,9 @@ def _axes(request):
 
 def _tile(normalizer, operands):
     """Returns the context `(B, H, G, r, v)` of groups that see all columns."""
-    scores = tile_scores(
-        *(operands.get(name) for name in ("queries", "keys", "bias"))
-    )
     allowed = both(operands.get("pairs"), operands.get("padding"))
+    terms = (operands.get(name) for name in ("queries", "keys", "bias"))
+    scores = tile_scores(*terms, allowed)
     return tile_context(
         normalizer, scores, allowed, operands["values"], operands.get("count")
     )
