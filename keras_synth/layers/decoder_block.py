@@ -13,6 +13,13 @@ from keras_synth.layers.block import SynthesizerBlock, features_per_head
 from keras_synth.layers.templates import template
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
+# Arguments that add outputs.
+_OUTPUTS = (
+    "self_attention_cache",
+    "cross_attention_cache",
+    "return_attention_scores",
+)
+
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerDecoder(SynthesizerBlock):
@@ -247,9 +254,7 @@ class SynthesizerDecoder(SynthesizerBlock):
         if cross is None:
             return self._feed(x), own
         if cross_index is not None:
-            cross = _with_dtypes(
-                self.cross_attention.remember(source), cross, ops.cast
-            )
+            cross = _with_dtypes(self.cross_attention.remember(source), cross)
         y, cross = self.cross_attention.call_with_cache(
             self.cross_residual.before(x), cross, position=index, **other_masks
         )
@@ -304,41 +309,17 @@ class SynthesizerDecoder(SynthesizerBlock):
         decoder_sequence: Tensor,
         encoder_sequence: Tensor | None = None,
         *args: Any,
-        self_attention_cache: Tensor | None = None,
-        cross_attention_cache: Tensor | None = None,
-        cross_attention_cache_update_index: Size | None = None,
-        return_attention_scores: bool = False,
         **kwargs: Any,
     ) -> Any:
-        self._check_call(
-            encoder_sequence,
-            self_attention_cache,
-            cross_attention_cache,
-            cross_attention_cache_update_index,
-            return_attention_scores,
-        )
-        own, cross = self._cast_caches(
-            self_attention_cache, cross_attention_cache
-        )
         x, source = decoder_sequence, encoder_sequence
-        outputs = [keras.KerasTensor(x.shape, self.compute_dtype)]
-        if own is not None:
-            outputs.append(_symbolic(own))
-        if cross is not None and cross_attention_cache_update_index is None:
-            outputs.append(_symbolic(cross))
-        elif cross is not None:
-            new = self.cross_attention.remember(_symbolic(source))
-            outputs.append(_with_dtypes(new, cross, _symbolic))
-        if return_attention_scores:
-            calls = [[self.attention, x]]
-            if source is not None:
-                calls.append([self.cross_attention, x, source])
-            for layer, *tensors in calls:
-                spec = layer.compute_output_spec(
-                    *tensors, return_attention_scores=True
-                )
-                outputs.append(spec[1])
-        return tuple(outputs) if len(outputs) > 1 else outputs[0]
+        if args or any(kwargs.get(name) is not None for name in _OUTPUTS):
+            # Keras traces `call`. This takes longer, so not for the usual call.
+            inputs = x, source, *args
+            return super(keras.layers.Layer, self).compute_output_spec(
+                *inputs, **kwargs
+            )
+        self._check_call(source, None, None, None, False)
+        return keras.KerasTensor(x.shape, self.compute_dtype)
 
     def _check_call(
         self, encoder_sequence, own, cross, cross_index, with_scores
@@ -367,21 +348,15 @@ class SynthesizerDecoder(SynthesizerBlock):
             )
 
 
-def _symbolic(tensors, dtype=None):
-    """Symbolic tensors of the same shapes and, by default, the same dtypes."""
-    return keras.tree.map_structure(
-        lambda x: keras.KerasTensor(x.shape, dtype or x.dtype), tensors
-    )
-
-
-def _with_dtypes(found, given, cast):
+def _with_dtypes(found, given):
     """The cache of a source, in the dtypes of another cache.
 
     The dtypes do not change if the form differs from that of an empty cache, as
     for states that sum up the past.
     """
     flat, like = keras.tree.flatten(found), keras.tree.flatten(given)
-    dtypes = [x.dtype for x in (like if len(like) == len(flat) else flat)]
+    if len(flat) != len(like):
+        return found
     return keras.tree.pack_sequence_as(
-        found, [cast(x, d) for x, d in zip(flat, dtypes, strict=True)]
+        found, [ops.cast(x, y.dtype) for x, y in zip(flat, like, strict=True)]
     )
