@@ -8,7 +8,7 @@ weights again, and is differentiated by the explicit route.
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from keras_synth._backend import execution
 from keras_synth._backend.frameworks import TORCH
@@ -38,17 +38,17 @@ class TorchCPURoute(Route):
     name = "torch_cpu"
 
     def serves(self, request: Request) -> bool:
-        logits, values, mask = request.logits, request.values, request.mask
+        mask = request.mask
         if request.return_weights or request.flash_attention or request.dropout:
             return False
         limited = mask.window is not None or mask.pattern is not None
         if limited or not isinstance(mask.start, int):
             return False
-        if not execution.runs_torch_eagerly(values):
+        if not execution.runs_torch_eagerly(request.values):
             return False
-        float32 = TORCH.float32
-        operands = logits.queries, logits.keys, logits.bias, values
-        return all(x is None or x.dtype == float32 for x in operands)
+        return all(
+            x is None or x.dtype == TORCH.float32 for x in _operands(request)
+        )
 
     def cost(self, request: Request) -> float:
         """Less than tiles, except for a single row of weights.
@@ -65,19 +65,13 @@ class TorchCPURoute(Route):
 
     def run(self, request: Request) -> Any:
         request = request.with_zero_keys()
-        logits, values = request.logits, request.values
-        operands = Operands(logits.queries, logits.keys, logits.bias, values)
-        context = _function().apply(request, *operands)
+        context = _function().apply(request, *_operands(request))
         return zero_rows(context, request.visible())
 
 
-class Operands(NamedTuple):
-    """The tensors of a `Request` that have gradients."""
-
-    queries: Any
-    keys: Any
-    bias: Any
-    values: Any
+def _operands(request):
+    """Returns the tensors of a request that have gradients, or `None`."""
+    return *request.logits[:3], request.values
 
 
 @functools.cache
@@ -87,29 +81,31 @@ def _function():
     class Attention(TORCH.autograd.Function):
         @staticmethod
         def forward(ctx, request, *operands):
-            context = _context(_Tiles(request, Operands(*operands)))
+            context = _context(_Tiles(request))
             ctx.request = request._replace(logits=None, values=None)
             ctx.save_for_backward(*operands, context)
             return context
 
         @staticmethod
         def backward(ctx, grad_context):
-            *operands, context = ctx.saved_tensors
-            operands, needed = Operands(*operands), ctx.needs_input_grad[1:]
+            *logits, values, context = ctx.saved_tensors
+            request = ctx.request._replace(
+                logits=Logits(*logits), values=values
+            )
             # For second derivatives, or to map over gradients.
             if TORCH.is_grad_enabled() or execution.is_transformed():
-                problem = ctx.request, operands, needed, grad_context
-                return None, *_recorded_gradient(*problem)
-            tiles = _Tiles(ctx.request, operands)
-            return None, *_gradient(tiles, context, grad_context)
+                needed = ctx.needs_input_grad[1:]
+                grads = _recorded_gradient(request, needed, grad_context)
+            else:
+                grads = _gradient(_Tiles(request), context, grad_context)
+            return None, *grads
 
     return Attention
 
 
-def _recorded_gradient(request, operands, needed, grad_context):
+def _recorded_gradient(request, needed, grad_context):
     """Returns the gradients by operations that PyTorch differentiates."""
-    *logits, values = operands
-    request = request._replace(logits=Logits(*logits), values=values)
+    operands = _operands(request)
     again = TORCH.is_grad_enabled()
     with TORCH.enable_grad():
         context = _EXPLICIT.run(request)
@@ -133,7 +129,7 @@ def _context(tiles):
 
 
 def _gradient(tiles, context, grad_context):
-    """Returns the gradients by `Operands`, `None` for a missing operand."""
+    """Returns the gradients by the operands, `None` for a missing one."""
     grad_context = grad_context.transpose(1, 2)
     # FlashAttention's delta: a row's weights times their gradients.
     row_dot = (grad_context * context.transpose(1, 2)).sum(-1, keepdim=True)
@@ -165,9 +161,16 @@ def _gradient(tiles, context, grad_context):
             own = _part(grads["bias"], b, heads, rows, columns)
             axes = [a for a in (0, 1) if own.shape[a] != grad_logits.shape[a]]
             own += grad_logits.sum(axes, keepdim=True) if axes else grad_logits
-    orders = (0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 2, 3), (0, 3, 1, 2)
-    named = zip(Operands._fields, orders, strict=True)
-    return [grads[k].permute(to) if k in grads else None for k, to in named]
+    orders = {
+        "queries": (0, 2, 1, 3),
+        "keys": (0, 3, 1, 2),
+        "bias": (0, 1, 2, 3),
+        "values": (0, 3, 1, 2),
+    }
+    return [
+        grads[name].permute(order) if name in grads else None
+        for name, order in orders.items()
+    ]
 
 
 def _transposed_zeros(x):
@@ -189,12 +192,13 @@ class _Tiles:
     Iterating yields a sample and the slices of heads, rows and columns.
     """
 
-    def __init__(self, request, operands):
+    def __init__(self, request):
+        queries, keys, self.bias, values = _operands(request)
         self.queries, self.keys, self.values = (
             None if x is None else x.transpose(1, 2)
-            for x in (operands.queries, operands.keys, operands.values)
+            for x in (queries, keys, values)
         )
-        self.bias, self.mask = operands.bias, request.mask
+        self.mask = request.mask
         self.rows = request.target_length
         self.bands = list(self._bands())
         self.scores = None
