@@ -2,6 +2,7 @@
 
 from keras_synth.registry import Entry
 from keras_synth.synthesizers.additive import AdditiveSynthesizer
+from keras_synth.synthesizers.composite import HeadGroupsSynthesizer
 from keras_synth.synthesizers.dense import DenseSynthesizer
 from keras_synth.synthesizers.dot_product import DotProductSynthesizer
 from keras_synth.synthesizers.factorized_dense import (
@@ -11,7 +12,6 @@ from keras_synth.synthesizers.hand_made import (
     GaussianSynthesizer,
     PatternSynthesizer,
 )
-from keras_synth.synthesizers.heads import HeadGroupsSynthesizer
 from keras_synth.synthesizers.local_dense import LocalDenseSynthesizer
 from keras_synth.synthesizers.mixture import MixtureSynthesizer
 from keras_synth.synthesizers.random import (
