@@ -87,7 +87,7 @@ class RoutingAttention(BoundedMixer):
         self.clusters = check_at_most(
             "clusters", clusters, default, self.max_length
         )
-        self._block = self.cluster_size  # at least as many places
+        self._block = self.cluster_size  # so that no cluster lacks tokens
         self.decay = check_rate("decay", decay)
         self.centroids = None
 
