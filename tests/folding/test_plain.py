@@ -89,6 +89,14 @@ def test_every_layer_has_equal_outputs(name):
     check(in_all_ways(randomized(made(name))), [X, MASK])
 
 
+@pytest.mark.parametrize("name", ["R", "mlp_mixer"])
+def test_without_masks_matrices_of_positions_need_only_layers(name):
+    """Converters for hardware read layers, and no operations."""
+    x = keras.Input((T, 8))
+    plain = check(keras.Model(x, randomized(made(name))(x)), X)
+    assert plain.operations == plain.layers
+
+
 @pytest.mark.parametrize("name", [x for x in MIXERS if is_refused(x)])
 def test_mixers_without_a_fixed_form_are_refused(name):
     model = in_all_ways(made(name))
