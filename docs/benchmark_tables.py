@@ -18,6 +18,7 @@ BACKENDS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}
 PACKAGES = {
     "keras": "Keras",
     "keras-hub": "KerasHub",
+    "hls4ml": "hls4ml",
     "onnxruntime": "ONNX Runtime",
     **BACKENDS,
 }

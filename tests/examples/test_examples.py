@@ -2,6 +2,8 @@
 
 import re
 
+import keras
+import numpy as np
 import pytest
 from places import ROOT
 
@@ -21,6 +23,7 @@ SMALL = {
         SIZES: "512, 1, 1e-3",
         "LABELLED, FINE_TUNING_EPOCHS": "64, 1",
     },
+    "hardware.py": {"TRAIN, TEST, EPOCHS, SEED": "256, 64, 1, 0"},
     "what_attention_needs.py": {
         "SEEDS": "[0]",
         "STEPS, BATCH, TEST": "2, 16, 20",
@@ -32,30 +35,53 @@ SAYS = {
     "sequence_labelling.py": "most frequent: ",
     "translation.py": "four beams: BLEU",
     "pretraining.py": "random weights: accuracy",
+    "hardware.py": "V: ",
     "what_attention_needs.py": "retrieval  local(window=2)",
 }
 
 
-def run(name, **constants):
-    """Runs a script with other constants at its top."""
+def run(name, until=None, **constants):
+    """Runs a script, or its cells before a line, with other constants."""
     path = FOLDER / name
     text = path.read_text(encoding="utf-8")
     for constant, value in {**SMALL[name], **constants}.items():
         line = rf"(?m)^{re.escape(constant)} = .*$"
         assert re.search(line, text), constant
         text = re.sub(line, f"{constant} = {value}", text)
+    if until is not None:
+        text, found, _ = text.partition(f"\n{until}\n")
+        assert found
     code = compile(text, str(path), "exec")
-    exec(code, {"__name__": "__main__", "__file__": str(path)})
+    namespace = {"__name__": "__main__", "__file__": str(path)}
+    exec(code, namespace)
+    return namespace
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_a_script_runs_to_its_end(name, tmp_path, monkeypatch, capsys):
+    if name == "hardware.py":
+        pytest.importorskip("hls4ml")
     monkeypatch.chdir(tmp_path)
     run(name)
     assert SAYS.get(name, "") in capsys.readouterr().out
     if name == "demo.py":
         assert (tmp_path / "demo.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_models_for_hardware_have_only_stock_layers(tmp_path, monkeypatch):
+    """The cells before the conversion, which needs hls4ml."""
+    monkeypatch.chdir(tmp_path)
+    cells = run("hardware.py", until="import hls4ml")
+    for name in cells["MIXERS"]:
+        plain = keras.saving.load_model(f"{name}.keras")
+        assert plain.operations == plain.layers
+        for layer in plain.layers:
+            assert type(layer).__module__.startswith("keras.")
+    # Both are of the last mixer.
+    outputs = cells["plain"].predict(cells["x_test"], verbose=0)
+    np.testing.assert_allclose(outputs, cells["logits"], atol=1e-4)
 
 
 @pytest.mark.once
