@@ -1,7 +1,9 @@
 """Simulated accelerators of JAX, for lowering."""
 
 import functools
+import importlib
 import types
+from importlib.util import find_spec
 
 from keras_synth._backend import execution, internals
 
@@ -37,9 +39,9 @@ class Pretended:
         for path, answer in (
             ("jax.devices", lambda *_, **__: [device]),
             ("jax.default_backend", lambda: name),
-            ("keras.src.backend.jax.nn.wrap_flash_attention", splash),
         ):
             monkeypatch.setattr(path, answer)
+        monkeypatch.setattr(module_of_splash(), "wrap_flash_attention", splash)
         monkeypatch.setattr(execution, "on_cpu", lambda x: name == "cpu")
         if platform == "cuda":
             checks = checks_of_cudnn(capability, bias_gradients)
@@ -57,6 +59,13 @@ class Pretended:
         import jax
 
         return jax.grad(functools.partial(function, training=True), arguments)
+
+
+def module_of_splash():
+    """Keras' module that calls the Splash kernel, also that of Keras 3.16."""
+    root = "keras.src.backend.jax."
+    name = "ops.nn" if find_spec(f"{root}ops") else "nn"
+    return importlib.import_module(root + name)
 
 
 def checks_of_cudnn(capability, bias_gradients):

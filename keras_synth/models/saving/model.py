@@ -50,7 +50,8 @@ class ModelMixin(Mixin):
 
     def quantize(self, mode=None, config=None, **kwargs):
         check_quantization(mode)
-        return super().quantize(mode, config=config, **kwargs)
+        # KerasHub 0.33 would take only functions as `filters`.
+        return keras.Model.quantize(self, mode, config=config, **kwargs)
 
     @classmethod
     def from_preset(cls, preset: FilePath, *args: Any, **kwargs: Any) -> Self:
