@@ -89,7 +89,7 @@ def get(
     ...                        max_length=512, name="attention")
     <SyntheticAttention name=attention, built=False>
     """
-    sizes = {"num_heads": num_heads, "key_dim": key_dim}
+    sizes: dict[str, Any] = {"num_heads": num_heads, "key_dim": key_dim}
     sizes["max_length"] = max_length
     defaults = defaults or {}
     term = _term(identifier)
