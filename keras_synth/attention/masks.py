@@ -110,7 +110,10 @@ class AttentionMask(NamedTuple):
         sees_itself = self.pattern is None or self.pattern.sees_itself
         if self.keys is None and self.pairs is None and inside and sees_itself:
             return None
-        return self.count(target_length, source_length) > 0
+        mask = self.with_pairs(target_length, source_length)
+        if mask.keys is None or not mask.shared:
+            return ops.any(mask.materialize(), axis=-1)
+        return mask.count(target_length, source_length) > 0
 
     def count(self, target_length, source_length):
         """The number of keys that each row sees: `(B or 1, 1 or H, 1 or T)`.
