@@ -118,13 +118,14 @@ class RoutingAttention(BoundedMixer):
         order = ops.argsort(-of_queries, axis=-1)  # (B, H, clusters, L)
         # Devices sort only their own samples; for `top_k` they send all.
         of_keys = ops.argsort(-of_keys, axis=-1)[..., :size]
-        scores = tile_scores(
-            self._chosen(queries, order[..., :size]) * self.key_dim**-0.5,
-            self._chosen(keys, of_keys),
-        )
         shape = (*ops.shape(keys)[:3], 1)
         is_token = ops.broadcast_to(is_token[:, None, :, None], shape)
         seen = ops.swapaxes(self._chosen(is_token, of_keys), -1, -2) > 0
+        scores = tile_scores(
+            self._chosen(queries, order[..., :size]) * self.key_dim**-0.5,
+            self._chosen(keys, of_keys),
+            allowed=seen,
+        )
         values = self._chosen(values, of_keys)
         dropout = self._active_dropout(training)
         context = tile_context(SOFTMAX, scores, seen, values, dropout=dropout)

@@ -125,9 +125,9 @@ class SinkhornAttention(BoundedMixer):
         )
         shares = ops.swapaxes(shares, -1, -2)  # (B, H, n, 1, 2 c)
         bias = ops.log(ops.maximum(shares, LEAST_SHARE))
-        scores = tile_scores(queries * self.key_dim**-0.5, keys, bias)
-        dropout = self._active_dropout(training)
         seen = shares > LEAST_SHARE
+        scores = tile_scores(queries * self.key_dim**-0.5, keys, bias, seen)
+        dropout = self._active_dropout(training)
         context = tile_context(SOFTMAX, scores, seen, values, dropout=dropout)
         return join_blocks(context)
 
