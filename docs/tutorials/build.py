@@ -42,7 +42,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's start is long
 
 
 class Missing(ImportError):
-    def _render_traceback_(self):  # what IPython shows: this line alone
+    def _render_traceback_(self):  # IPython shows only this line
         return [str(self)]
 
 
@@ -56,7 +56,7 @@ if importlib.util.find_spec("keras_synth") is None:
     raise Missing(
         "keras_synth is missing. In a checkout type: pip install -e "
         "'.[jax,compare]'. Elsewhere put the wheel that `make release` builds "
-        "beside this notebook, and run this cell again."
+        "next to this notebook, and run this cell again."
     )
 """
 FROM_ADDRESS = """
