@@ -153,8 +153,16 @@ def keras_mask(x: Any) -> Any:
 
 
 def set_keras_mask(x: Any, mask: Any) -> None:
-    """Attaches a mask to a symbolic tensor, as Keras does."""
+    """Attaches a mask to a tensor, as Keras does."""
     x._keras_mask = mask
+
+
+def as_input(layer: keras.Layer, x: Any) -> Any:
+    """Converts an argument as Keras will, with its mask."""
+    y = layer.dtype_policy.convert_input(x, layer.autocast, layer.input_dtype)
+    if y is not x and keras_mask(x) is not None:
+        set_keras_mask(y, keras_mask(x))
+    return y
 
 
 def keras_hub_class(module: str, name: str) -> type | None:

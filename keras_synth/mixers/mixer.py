@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.execution import is_placeholder
+from keras_synth._backend.internals import as_input
 from keras_synth._backend.rematerialized import Rematerialized
 from keras_synth.attention import masks
 from keras_synth.attention.positions import as_position
@@ -125,7 +126,9 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
                 own = kwargs.get("value_mask")
                 own, mask = map(masks.as_boolean, (own, mask))
                 given["value_mask"] = masks.both(own, mask)
-            given.setdefault("value", query)
+            if given.setdefault("value", query) is query:
+                # Otherwise Keras would make two tensors of it.
+                query = given["value"] = as_input(self, query)
         return super().__call__(query, **given)
 
     def call(

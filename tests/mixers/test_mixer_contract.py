@@ -217,6 +217,22 @@ def test_the_content_of_padding_does_not_matter(name, device):
     assert not slopes[~mask].any()
 
 
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@layers_that(on_each_backend=FEW, quick=UNLIKE)
+def test_gradients_of_padding_are_zero_if_only_keys_are_masked(name, policy):
+    mask, layer = ragged(), shared(name, policy)
+    real = mask[..., None]
+
+    def loss(x):
+        return ops.sum(ops.where(real, layer(x, value_mask=mask), 0.0) ** 2)
+
+    for poison in (np.inf, np.nan):
+        (slopes,) = gradients(loss, np.where(real, X, np.float32(poison)))
+        assert np.isfinite(slopes).all()
+        assert np.abs(slopes[mask]).max() > 1e-4
+        assert not slopes[~mask].any()
+
+
 @layers_that(on_each_backend=FEW)
 def test_how_much_padding_there_is_does_not_matter(name):
     x, mask = normal(3, N, D), padding(T, 4, 1, size=N)
