@@ -102,11 +102,14 @@ class Logits(NamedTuple):
         if self.queries is None:
             return float32(self.bias)
         queries, keys = map(within_float32, (self.queries, self.keys))
-        if keys.shape[0] == 1:  # one product for any batch
+        if queries.shape[0] == 1 and keys.shape[0] == 1:
+            rows = ops.transpose(queries, (0, 2, 1, 3))
+            product = ops.matmul(rows, ops.transpose(keys, (0, 2, 3, 1)))
+        elif keys.shape[0] == 1:  # one product for any batch
             product = ops.einsum("bthk,shk->bhts", queries, keys[0])
-        elif queries.shape[0] == 1:
-            product = ops.einsum("thk,bshk->bhts", queries[0], keys)
         else:
+            if queries.shape[0] == 1:
+                queries = repeat_batch(queries, ops.shape(keys)[0])
             product = ops.einsum("bthk,bshk->bhts", queries, keys)
         return _sum(float32(product), self.bias)
 

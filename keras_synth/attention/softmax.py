@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_synth._backend.tensors import constant, pad
+from keras_synth._backend.tensors import constant
 
 # The float32 logit of forbidden pairs: far below any logit and any bias, far
 # above -inf, whose differences are NaN.
@@ -39,7 +39,6 @@ def softmax1(scores):
 
     Returns the weights `(..., S)` and that of the additional logit, `(..., 1)`.
     """
-    others = len(scores.shape) - 1
-    scores = pad(scores, [*[[0, 0]] * others, [0, 1]])
-    weights = ops.softmax(scores, axis=-1)
+    zeros = ops.zeros_like(scores[..., :1])
+    weights = ops.softmax(ops.concatenate([scores, zeros], axis=-1), axis=-1)
     return weights[..., :-1], weights[..., -1:]
