@@ -46,9 +46,8 @@ class TorchCPURoute(Route):
             return False
         if not execution.runs_torch_eagerly(request.values):
             return False
-        return all(
-            x is None or x.dtype == TORCH.float32 for x in _operands(request)
-        )
+        operands = *request.logits[:3], request.values
+        return all(x is None or x.dtype == TORCH.float32 for x in operands)
 
     def cost(self, request: Request) -> float:
         """Less than tiles, except for a single row of weights.
@@ -65,13 +64,9 @@ class TorchCPURoute(Route):
 
     def run(self, request: Request) -> Any:
         request = request.with_zero_keys()
-        context = _function().apply(request, *_operands(request))
+        operands = *request.logits[:3], request.values
+        context = _function().apply(request, *operands)
         return zero_rows(context, request.visible())
-
-
-def _operands(request):
-    """Returns the tensors of a request that have gradients, or `None`."""
-    return *request.logits[:3], request.values
 
 
 @functools.cache
@@ -105,7 +100,7 @@ def _function():
 
 def _recorded_gradient(request, needed, grad_context):
     """Returns the gradients by operations that PyTorch differentiates."""
-    operands = _operands(request)
+    operands = *request.logits[:3], request.values
     again = TORCH.is_grad_enabled()
     with TORCH.enable_grad():
         context = _EXPLICIT.run(request)
@@ -193,10 +188,10 @@ class _Tiles:
     """
 
     def __init__(self, request):
-        queries, keys, self.bias, values = _operands(request)
+        queries, keys, self.bias = request.logits[:3]
         self.queries, self.keys, self.values = (
             None if x is None else x.transpose(1, 2)
-            for x in (queries, keys, values)
+            for x in (queries, keys, request.values)
         )
         self.mask = request.mask
         self.rows = request.target_length
