@@ -92,7 +92,6 @@ for name, mixer in {"no mixing": None, **MIXERS}.items():
     if mixer is not None:
         folded = keras_synth.fold(model).get_layer("mixer")
         counts = keras_synth.analysis.multiplications(folded, STEPS, STEPS)
-        counts.pop("softmax", 0)  # the table contains weights
         print(f"{name}: {sum(counts.values())} multiplications, {counts}")
         plain = keras_synth.fold(model, plain=True)
         report(f"{name}, plain", plain.predict(x_test, verbose=0), logits)

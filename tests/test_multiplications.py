@@ -4,7 +4,7 @@ import keras
 import pytest
 from cases import MIXERS
 
-from keras_synth import layers, mixers, models, synthesizers
+from keras_synth import fold, layers, mixers, models, synthesizers
 from keras_synth.analysis import multiplications
 from keras_synth.mixers import patterns
 
@@ -60,6 +60,15 @@ def test_feed_forward(gated):
     layer.build((None, None, D))
     expected = 2 * D * 6 if not gated else 3 * D * 6 + 6
     assert multiplications(layer, T, T) == {"feed-forward": T * expected}
+
+
+def test_a_folded_table_has_weights_already():
+    layer = layers.SyntheticAttention(2, 4, synthesizer="R", max_length=T)
+    layer.build((None, None, D))
+    folded = fold(layer)
+    whole, shorter = (multiplications(folded, n, n) for n in (T, T - 1))
+    assert "softmax" not in whole
+    assert shorter["softmax"] == 2 * (T - 1) ** 2  # divided by their sums
 
 
 SHAPE = {

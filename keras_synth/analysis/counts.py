@@ -195,22 +195,30 @@ def _attention(layer, queries, keys):
         within = _near(layer.sliding_window, queries, keys)
     if layer.pattern is not None:
         within = min(within, layer.pattern.pairs(queries))
-    pairs = sum(
-        group.num_heads * _within(group, queries, keys, within)
+    groups = {
+        group: group.num_heads * _within(group, queries, keys, within)
         for group in layer.synthesizer.head_groups()
-    )
+    }
+    pairs = sum(groups.values())
+    known = (n for group, n in groups.items() if _has_weights(group, keys))
     values = layer.num_heads * layer.value_dim
     gate = of_dense(layer.gate, queries)
     if layer.gate is not None:
         gate += queries * values
     own = {
         "projections": gate + of_dense(layer.value, keys),
-        "softmax": pairs,
+        "softmax": pairs - sum(known),
         "mixing": pairs * layer.value_dim,
         "output": of_dense(layer.attention_output, queries),
     }
     logits = multiplications(layer.synthesizer, queries, keys, within)
     return added(own, logits)
+
+
+def _has_weights(synthesizer, keys):
+    """Whether it is a table of weights, which are not divided again."""
+    is_table = isinstance(synthesizer, TableSynthesizer)
+    return is_table and synthesizer.softmaxed and keys == synthesizer.max_length
 
 
 # --- blocks -------------------------------------------------------------------

@@ -389,10 +389,7 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
 
 def _has_tensors(arguments):
     """Whether there are other tensors, whose masks Keras passes."""
-    return any(
-        x is not None and name not in _NO_TENSORS
-        for name, x in arguments.items()
-    )
+    return any(arguments[x] is not None for x in arguments.keys() - _NO_TENSORS)
 
 
 _NO_TENSORS = {"training", "use_causal_mask", "return_attention_scores"}
