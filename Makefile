@@ -84,12 +84,11 @@ coverage: $(READY)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 
-# Notebooks, and pages with what they print and draw.
+# What notebooks print and draw.
 tutorials: $(READY)
-	$(BIN)/python docs/tutorials/build.py --execute
+	$(BIN)/python docs/notebooks.py --execute
 
-# Tutorials show what models made of texts: their prose is in scripts.
-PROSE := README.md CONTRIBUTING.md CHANGELOG.md $(filter-out docs/tutorials/%,$(wildcard docs/*.md docs/*/*.md))
+PROSE := README.md CONTRIBUTING.md CHANGELOG.md $(wildcard docs/*.md docs/*/*.md)
 
 # Sources are read, not imported: no backend is installed.
 $(LINT)/.ready: pyproject.toml constraints.txt

@@ -13,7 +13,10 @@ sys.path.append(str(ROOT / "docs"))
 import accelerator_tables  # noqa: E402
 import benchmark_tables  # noqa: E402
 import gallery_cards  # noqa: E402
+import notebooks  # noqa: E402
 
+# A link to a notebook leads to its page, unless it asks for the file.
+NOTEBOOK = re.compile(r"(\]\([\w./]+)\.ipynb((?:#[\w-]+)?\))(?!\{)")
 FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL
 )
@@ -63,13 +66,21 @@ def on_post_build(config):
 
 
 def on_files(files, config):
-    """Adds pages of the files that GitHub shows from the top folder."""
+    """Adds pages of notebooks, and those that GitHub shows from the top."""
     from mkdocs.structure.files import File
 
     for name in ("CONTRIBUTING", "CHANGELOG"):
         text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
         text = text.replace("](docs/", "](")
         files.append(File.generated(config, f"{name.lower()}.md", content=text))
+    for name in notebooks.NAMES:
+        text, pictures = notebooks.page(name, notebooks.read(name))
+        made = {f"{name}.md": text}
+        made |= {f"img/{file}": data for file, data in pictures.items()}
+        for path, content in made.items():
+            path = f"tutorials/{path}"
+            if path not in files.src_uris:  # a file if other pages show it
+                files.append(File.generated(config, path, content=content))
     return files
 
 
@@ -77,6 +88,7 @@ def on_page_markdown(markdown, page, config, files):
     """Adds tables of records; ranks the API below pages that explain."""
     if about := description(markdown):
         page.meta.setdefault("description", about)
+    markdown = NOTEBOOK.sub(r"\1.md\2", markdown)
     if re.match(r"api/|changelog|results|performance|benchmarks/", page.url):
         page.meta.setdefault("search", {"boost": 0.1})
     if accelerator_tables.MARK in markdown:

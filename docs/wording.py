@@ -3,9 +3,9 @@
     python docs/wording.py README.md docs keras_synth
 
 Prints where each is and what to write instead, and fails if there is any. For
-a folder it reads all pages, or all modules if the folder has no pages. In
-pages, code, comments, tags and the targets of links are not read. In modules,
-only docstrings, comments and strings of several words are read.
+a folder it reads all pages and notebooks, or all modules if the folder has no
+pages. In pages, code, comments, tags and the targets of links are not read. In
+modules, only docstrings, comments and strings of several words are read.
 """
 
 import ast
@@ -14,6 +14,8 @@ import pathlib
 import re
 import sys
 import tokenize
+
+import notebooks
 
 # An expression, in any case, and advice.
 EXPRESSIONS = {
@@ -77,7 +79,9 @@ def prose_of(code):
 
 
 def findings_in(path):
-    """Returns the `findings` of a page or a module."""
+    """Returns the `findings` of a page, of a notebook's page, or a module."""
+    if path.suffix == ".ipynb":
+        return findings(notebooks.page(path.stem, notebooks.read(path.stem))[0])
     text = path.read_text(encoding="utf-8")
     return findings(prose_of(text) if path.suffix == ".py" else text)
 
@@ -86,7 +90,8 @@ def files_of(path):
     """Returns the pages of a folder, or else its modules; or a file itself."""
     if not path.is_dir():
         return [path]
-    return sorted(path.rglob("*.md")) or sorted(path.rglob("*.py"))
+    pages = sorted([*path.rglob("*.md"), *path.rglob("*.ipynb")])
+    return pages or sorted(path.rglob("*.py"))
 
 
 def main():

@@ -9,6 +9,7 @@ from places import ROOT
 sys.path.append(str(ROOT / "docs"))
 
 import gallery_cards
+import notebooks
 import site_hooks
 import write_names
 
@@ -55,8 +56,10 @@ def test_the_gallery_shows_every_synthesizer_and_mixer():
 
 def test_each_page_has_a_description_that_search_engines_show():
     seen = set()
-    for page in DOCS.rglob("*.md"):
-        text = page.read_text(encoding="utf-8")
+    pages = {x: x.read_text(encoding="utf-8") for x in DOCS.rglob("*.md")}
+    for name in notebooks.NAMES:
+        pages[name] = notebooks.page(name, notebooks.read(name))[0]
+    for page, text in pages.items():
         text = re.sub(r"\A---.*?^---$", "", text, flags=re.DOTALL | re.M)
         if about := site_hooks.description(text):
             assert not re.search(r'\]\(|[`*"<]|^#', about), (page, about)

@@ -1,8 +1,7 @@
-"""Notebooks and pages of tutorials agree with their scripts."""
+"""Notebooks of tutorials are clean, and can be run elsewhere."""
 
 import ast
 import contextlib
-import json
 import re
 import subprocess
 import sys
@@ -10,66 +9,80 @@ import tomllib
 from importlib import metadata
 
 import pytest
-import tutorials
 from places import ROOT
-from tutorials import FOLDER, NAMES
+
+sys.path.append(str(ROOT / "docs"))
+
+import notebooks
+from notebooks import FOLDER, NAMES
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
 
-pytest.importorskip("jupytext")
-pytest.importorskip("nbclient")
-
-
-@pytest.fixture(scope="module")
-def build():
-    return tutorials.builder()
-
-
-def test_every_script_has_its_notebook_and_its_page(build):
-    assert build.NAMES == NAMES
-    for name in NAMES:
-        assert (FOLDER / f"{name}.md").exists(), name
-
 
 @pytest.mark.parametrize("name", NAMES)
-def test_notebook_page_and_pictures_are_those_of_the_script(build, name):
-    made = build.made(name)
-    for path, data in made.items():
-        assert path.read_bytes() == data, (
-            f"{path.name}: run `python docs/tutorials/build.py {name}`"
-        )
-    pictures = {*(FOLDER / "img").glob(f"{name}_[0-9]*.png")}
-    assert pictures == {path for path in made if path.suffix == ".png"}
+def test_notebook_and_pictures_are_as_the_script_writes_them(name):
+    found = notebooks.read(name)
+    new = notebooks.refreshed(name, found)
+    text = (FOLDER / f"{name}.ipynb").read_text(encoding="utf-8")
+    assert notebooks.written(new) == text, (
+        f"{name}.ipynb: run `python docs/notebooks.py {name}`"
+    )
+    _, pictures = notebooks.page(name, found)
+    for path in (FOLDER / "img").glob(f"{name}_[0-9]*.png"):
+        assert pictures[path.name] == path.read_bytes(), path.name
 
 
-def test_outputs_are_only_text_and_pictures(build):
-    v4 = build.nbformat.v4
+def test_outputs_are_only_text_and_pictures():
     outputs = [
-        v4.new_output("stream", name="stderr", text="a warning"),
-        v4.new_output("stream", text="said\n\n"),
-        v4.new_output("execute_result", {"text/plain": "<A at 0x7f12>"}),
-        v4.new_output("execute_result", {"text/plain": "7"}),
-        v4.new_output(
-            "display_data", {"image/png": "AA==\n", "text/plain": ""}
+        {"output_type": "stream", "name": "stderr", "text": "a warning"},
+        {"output_type": "stream", "name": "stdout", "text": ["said\n", "\n"]},
+        *(
+            {"output_type": "execute_result", "data": {"text/plain": text}}
+            for text in ("<A at 0x7f12>", "7")
         ),
+        {
+            "output_type": "display_data",
+            "data": {"image/png": "AA==\n", "text/plain": ""},
+        },
     ]
-    cell = v4.new_code_cell("x", outputs=outputs, execution_count=3)
-    cleaned = build.cleaned(v4.new_notebook(cells=[cell])).cells[0]
-    assert [x.get("text", x.get("data")) for x in cleaned.outputs] == [
-        *("said\n", "7\n"),
+    found = notebooks.read("first_steps")
+    code = [i for i, x in enumerate(found["cells"]) if "outputs" in x][1]
+    found["cells"][code] |= {"outputs": outputs, "execution_count": 3}
+    cleaned = notebooks.refreshed("first_steps", found)["cells"][code]
+    assert [x.get("text", x.get("data")) for x in cleaned["outputs"]] == [
+        *(["said\n"], ["7\n"]),
         {"image/png": "AA=="},
     ]
-    assert cleaned.execution_count is None
+    assert cleaned["execution_count"] is None
 
 
-def test_an_unknown_tutorial_is_an_error_with_the_known_ones():
+def test_a_page_shows_text_code_outputs_and_pictures():
+    code = {"cell_type": "code", "outputs": [], "source": "1"}
+    text = {"output_type": "stream", "name": "stdout", "text": ["```\n"]}
+    picture = {"output_type": "display_data", "data": {"image/png": "AAAA"}}
+    cells = [
+        {"cell_type": "markdown", "source": ["# A title\n", "\n", "About."]},
+        code,
+        {"cell_type": "markdown", "source": "## A heading"},
+        {**code, "source": "print()", "outputs": [text, picture]},
+    ]
+    page, pictures = notebooks.page("name", {"cells": cells})
+    assert page == (
+        "# A title\n\nAbout.\n\n[Notebook](name.ipynb){ download }\n\n"
+        "## A heading\n\n```python\nprint()\n```\n\n````text\n```\n````\n\n"
+        "![A heading](img/name_1.png)\n"
+    )
+    assert pictures == {"name_1.png": b"\0\0\0"}
+
+
+def test_an_unknown_notebook_is_an_error_with_the_known_ones():
     run = subprocess.run(
-        [sys.executable, FOLDER / "build.py", "frist_steps"],
+        [sys.executable, ROOT / "docs" / "notebooks.py", "frist_steps"],
         capture_output=True,
         text=True,
     )
     assert run.returncode == 2
-    assert "no tutorial is called frist_steps" in run.stderr
+    assert "no notebook is called frist_steps" in run.stderr
     assert "first_steps" in run.stderr
 
 
@@ -99,9 +112,16 @@ def requirements(*extras):
     return found
 
 
+def code_of(name):
+    """The code of a notebook after its setup."""
+    cells = notebooks.read(name)["cells"][2:]
+    found = [notebooks.source(x) for x in cells if x["cell_type"] == "code"]
+    return re.sub("^( *)%.*", r"\1pass", "\n".join(found), flags=re.MULTILINE)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_first_cells_install_all_that_a_tutorial_imports(name):
-    tree = ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"))
+    tree = ast.parse(code_of(name))
     imported = NEEDED.get(name, set()).copy()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -118,9 +138,9 @@ def test_the_first_cells_install_all_that_a_tutorial_imports(name):
 
 def test_no_tutorial_relies_on_a_backend_that_may_be_missing():
     for name in NAMES:
-        script = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
-        if '"KERAS_BACKEND":' in script:
-            assert "find_spec(name)" in script, name
+        code = code_of(name)
+        if '"KERAS_BACKEND":' in code:
+            assert "find_spec(name)" in code, name
 
 
 MISSING = """
@@ -130,83 +150,87 @@ get_ipython().register_magic_function(print, magic_name="pip")
 """
 
 
-def run_setup(build, before):
+def run_setup(before, folder):
     """The output of the second cell, and the line of its error."""
-    without = build.notebook("first_steps")
-    setup = without.cells[1]
-    setup.source = MISSING + before + setup.source
-    without.cells = [setup]
-    with pytest.raises(Exception, match="keras_synth is missing"):
-        build.execute(without)
-    *said, error = setup.outputs
+    errors = pytest.importorskip("nbclient.exceptions")
+    found = notebooks.read("first_steps")
+    new = notebooks.refreshed("first_steps", found)
+    setup = new["cells"][1]
+    setup["source"] = [MISSING, before, *setup["source"]]
+    new["cells"] = [setup]
+    client = notebooks.runnable(new, folder)
+    with pytest.raises(errors.CellExecutionError, match="synth is missing"):
+        client.execute()
+    *said, error = client.nb.cells[0].outputs
     (line,) = error["traceback"]
     assert "\n" not in line
     return "".join(output["text"] for output in said), line
 
 
 @pytest.fixture
-def address(build, monkeypatch, tmp_path):
+def address(monkeypatch, tmp_path):
     """A function that names the repository's address."""
 
     def name(text):
         project = tmp_path / "pyproject.toml"
         project.write_text(f'[project.urls]\nRepository = "{text}"\n')
-        monkeypatch.setattr(build, "PROJECT", project)
+        monkeypatch.setattr(notebooks, "PROJECT", project)
 
     return name
 
 
 def test_a_notebook_without_the_package_says_in_one_line_what_to_do(
-    build, address
+    address, tmp_path
 ):
     address("")
-    said, line = run_setup(build, "")
+    said, line = run_setup("", tmp_path)
     assert not said
     assert "pip install -e" in line
     assert "make release" in line
 
 
-def test_a_notebook_installs_a_wheel_in_its_folder(build, address):
+def test_a_notebook_installs_a_wheel_in_its_folder(address, tmp_path):
     address("https://github.com/owner/name")
     wheel = "keras_synth-1.0-py3-none-any.whl"
-    said, _ = run_setup(build, f"pathlib.Path({wheel!r}).touch()\n")
+    said, _ = run_setup(f"pathlib.Path({wheel!r}).touch()\n", tmp_path)
     assert said.strip() == f'install -qqq "{wheel}[jax,compare]"'
 
 
-def test_a_notebook_installs_from_the_repository_if_it_is_known(build, address):
+def test_a_notebook_installs_from_the_repository_if_it_is_known(
+    address, tmp_path
+):
     address("https://github.com/owner/name.git")
-    said, _ = run_setup(build, "")
+    said, _ = run_setup("", tmp_path)
     source = "keras-synth[jax,compare] @ git+https://github.com/owner/name"
     assert said.strip() == f'install -qqq "{source}"'
 
 
-def test_colab_is_linked_where_the_repository_is_known(build, address):
+def test_colab_is_linked_where_the_repository_is_known(address):
+    found = notebooks.read("first_steps")
+
+    def title():
+        nonlocal found
+        found = notebooks.refreshed("first_steps", found)
+        return notebooks.source(found["cells"][0])
+
+    before = title()
     for elsewhere in ("", "https://example.org/owner/name"):
         address(elsewhere)
-        assert build.colab("first_steps") is None
-        assert "Colab" not in build.notebook("first_steps").cells[0].source
+        assert notebooks.colab("first_steps") is None
+        assert title() == before
+        assert "Colab" not in before
     address("https://github.com/owner/name.git")
-    assert build.colab("first_steps") == (
-        "https://colab.research.google.com/github/owner/name/blob/main/"
-        "docs/tutorials/first_steps.ipynb"
+    assert title() == (
+        f"{before}\n\n[Open in Colab](https://colab.research.google.com/github/"
+        "owner/name/blob/main/docs/tutorials/first_steps.ipynb)"
     )
-    assert "Open in Colab" in build.notebook("first_steps").cells[0].source
-
-
-def test_a_cell_that_was_changed_since_it_ran_has_no_outputs(build):
-    old = build.nbformat.read(FOLDER / "first_steps.ipynb", 4)
-    new = build.notebook("first_steps")
-    changed = next(cell for cell in new.cells[2:] if "print(" in cell.source)
-    changed.source += "\n# changed"
-    build.with_outputs(new, old)
-    assert not changed.outputs
-    assert sum(bool(cell.get("outputs")) for cell in new.cells) > 3
+    address("")
+    assert title() == before
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_output_is_an_excuse_or_names_a_folder_of_one_machine(name):
-    text = (FOLDER / f"{name}.ipynb").read_text(encoding="utf-8")
-    for cell in json.loads(text)["cells"]:
+    for cell in notebooks.read(name)["cells"]:
         for output in cell.get("outputs", []):
             said = "".join(output.get("text", []))
             for word in ("not on disk", "/tmp/", "/work", "/home/", "/root"):
@@ -219,7 +243,7 @@ def test_each_tutorial_has_a_card_with_picture_minutes_and_level():
     names = []
     for card in cards:
         picture, name = re.search(
-            r"\[!\[[^]]+\]\((\S+\.png)\)\]\((\w+)\.md\)", card
+            r"\[!\[[^]]+\]\((\S+\.png)\)\]\((\w+)\.ipynb\)", card
         ).groups()
         assert (FOLDER / picture).exists()
         assert re.search(
