@@ -131,8 +131,8 @@ MUTANTS = [
     ),
     Mutant(
         "attention/softmax.py",
-        "scores = pad(scores, [*[[0, 0]] * others, [0, 1]])",
-        "scores = pad(scores, [*[[0, 0]] * others, [0, 1]], 1.0)",
+        "zeros = ops.zeros_like(scores[..., :1])",
+        "zeros = ops.ones_like(scores[..., :1])",
         "the additional logit of softmax1 is not zero",
     ),
     Mutant(
