@@ -89,6 +89,12 @@ def test_padding_does_not_change_predictions(pooling):
     )
 
 
+def test_the_sum_of_a_mean_does_not_overflow_half_precision():
+    x = keras.ops.full((1, 1000, 2), 100.0, "float16")
+    mean = Pooling(dtype="float16")(x, keras.ops.ones((1, 1000)))
+    np.testing.assert_allclose(numpy(mean), 100.0)
+
+
 def test_pooling_of_nothing_is_zero():
     mean = Pooling()(
         np.ones((2, 3, 4), "float32"), np.array([[0] * 3, [1] * 3])
