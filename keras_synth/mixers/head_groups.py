@@ -54,6 +54,13 @@ class HeadGroups:
         """
         keys = self._synthesizer.project_keys(key)
         if len(self._groups) == 1:
+            if keys is None and self._groups[0].key_dim:
+                raise ValueError(
+                    f"{type(self._synthesizer).__name__} has key_dim="
+                    f"{self._synthesizer.key_dim}: implement `project_keys`, "
+                    "which returns keys (B, S, H, key_dim), or leave `key_dim` "
+                    "out. Received: None from project_keys"
+                )
             return (keys,), (values,)
         return keys, tuple(values[:, :, heads] for heads in self._heads)
 
@@ -101,6 +108,12 @@ class HeadGroups:
                 start=mask.start,
                 length=axis_size(own_values, 1),
             )
+            if not isinstance(logits, Logits):
+                raise TypeError(
+                    f"`call` of {type(group).__name__} must return "
+                    "keras_synth.logits.Logits, such as Logits(bias=tensor). "
+                    f"Received: {type(logits).__name__}"
+                )
             has_keys = own_keys is not None and logits.bias is not None
             if has_keys and logits.bias.shape[0] == query.shape[0]:
                 # The bias can be computed from keys, including padding.

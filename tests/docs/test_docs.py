@@ -182,7 +182,7 @@ def commands(text):
     for _, code in blocks(text, "shell"):
         for line in code.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
-            while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+            while words and re.fullmatch(r"export|[A-Z_]+=.*", words[0]):
                 words = words[1:]
             if words:
                 yield words

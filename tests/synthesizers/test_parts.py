@@ -100,3 +100,24 @@ def test_a_class_from_elsewhere_is_called_as_those_of_the_package_are():
     layer.build(X.shape)
     layer(X)
     assert Ones.calls == 0
+
+
+class OnlyTensors(synthesizers.Synthesizer):
+    def call(self, query, keys=None, *, start=0, length=None):
+        return keras.ops.ones((1, self.num_heads, 1, length))
+
+
+class WithoutKeys(Ones):
+    key_dim = 4
+
+
+@pytest.mark.parametrize(
+    "synthesizer, message",
+    [(OnlyTensors(2), "must return"), (WithoutKeys(2), "`project_keys`")],
+)
+def test_an_incomplete_class_is_an_error_that_says_what_is_missing(
+    synthesizer, message
+):
+    layer = SyntheticAttention(2, 4, synthesizer=synthesizer)
+    with pytest.raises((TypeError, ValueError), match=message):
+        layer(X)
