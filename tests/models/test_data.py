@@ -368,6 +368,21 @@ def test_labels_need_names_to_be_names():
             small_task("classifier", class_names=names)
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("hold", [list, tuple, np.array, "pandas"])
+def test_names_of_classes_are_any_ordered_sequence(hold):
+    if hold == "pandas":
+        hold = pytest.importorskip("pandas").Series
+    model = small_task("classifier", class_names=hold(["bad", "good"]))
+    assert model.class_names == ["bad", "good"]
+    assert {*map(type, model.class_names)} == {str}
+    keras.saving.deserialize_keras_object(
+        keras.saving.serialize_keras_object(model)
+    )
+    with pytest.raises(ValueError, match=r"sorted\(class_names\)"):
+        small_task("classifier", class_names={"bad", "good"})
+
+
 def test_labels_of_regression_are_any_numbers():
     model = small_task("classifier", num_classes=1)
     model.compile(loss="mse")
