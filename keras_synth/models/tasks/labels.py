@@ -62,11 +62,19 @@ def encode_labels(
 
     JAX and TensorFlow accept labels that are not classes. With
     `num_classes=1`, labels are any numbers, or 0 and 1 for a binary loss. Keras
-    checks one-hot labels.
+    checks one-hot labels, which a sparse loss does not take.
     """
     labels = np.asarray(labels)
     if labels.dtype.kind in "OSTU":
         return _numbers_of_names(labels, class_names)
+    one_hot = labels.ndim > 1 and labels.shape[-1] > 1
+    if one_hot and _name_of(loss).startswith("sparse"):
+        raise ValueError(
+            "The label of an example must be the number or name of a class. "
+            "Pass labels.argmax(-1) for one-hot labels, or compile with a "
+            "categorical loss. Received: labels of shape "
+            f"{labels.shape}"
+        )
     count = 2 if is_binary(loss) else num_classes
     if _name_of(loss).startswith("categorical") or count < 2:
         return labels

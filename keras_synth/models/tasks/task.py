@@ -206,14 +206,9 @@ class TaskMixin(ModelMixin):
             return x, y, sample_weight
         if self.preprocessor is not None:
             check_not_a_stream(x)
-        classifies = hasattr(self, "num_classes")
-        if classifies and labels and y is None and self._maps(x):
-            raise ValueError(
-                "A classifier needs labels. Pass y, or a dataset of (x, y). "
-                f"Received: {prefix}y=None"
-            )
         if self.preprocessor is None:
             return x, self.encode_labels(y), sample_weight
+        classifies = hasattr(self, "num_classes")
         for name, part in {"y": y, "sample_weight": sample_weight}.items():
             if not classifies and part is not None:
                 raise ValueError(
@@ -223,9 +218,16 @@ class TaskMixin(ModelMixin):
                     f"{prefix}{name} in addition to texts"
                 )
         x = columns(x, f"{prefix}x", self.reads_words)
-        y = columns(y, f"{prefix}y", self.reads_words)
-        sample_weight = columns(sample_weight, f"{prefix}sample_weight")
-        count_of((x, y, sample_weight))
+        if classifies and labels and y is None:
+            raise ValueError(
+                "A classifier needs labels. Pass y, or a dataset of (x, y). "
+                f"Received: {prefix}y=None"
+            )
+        y = columns(y, f"{prefix}y", self.reads_words, "label")
+        sample_weight = columns(
+            sample_weight, f"{prefix}sample_weight", kind="weight"
+        )
+        count_of((x, y, sample_weight), prefix)
         return x, self.encode_labels(y), sample_weight
 
     def compile(
