@@ -49,7 +49,7 @@ def answers(model, kind):
 def test_a_preset_of_another_classifier_is_an_error(tmp_path):
     task("classifier").save_to_preset(tmp_path / "preset")
     other = models.SynthesizerTokenClassifier
-    message = "has a SynthesizerTextClassifier, .* Use that class, or pass num"
+    message = "of a SynthesizerTokenC.*Load it by.*: SynthesizerTextClass"
     with pytest.raises(ValueError, match=message):
         other.from_preset(tmp_path / "preset")
     made = other.from_preset(

@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+import json
+import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -294,7 +296,18 @@ class TaskMixin(ModelMixin):
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):
         """Loads a task from a preset, like KerasHub's tasks."""
-        task = super().from_preset(preset, load_weights, **kwargs)
+        try:
+            task = super().from_preset(preset, load_weights, **kwargs)
+        except TypeError as error:
+            if "num_classes" in kwargs or "'num_classes'" not in str(error):
+                raise
+            file = pathlib.Path(preset) / "task.json"
+            saved = json.loads(file.read_text()) if file.exists() else {}
+            raise ValueError(
+                f"The preset must be of a {cls.__name__}. Load it by its own "
+                "class, or pass num_classes for a new classifier with its "
+                f"backbone. Received: {saved.get('class_name', preset)}"
+            ) from error
         if kwargs.get("compile", True):
             task.compile()  # with the optimizer for loaded weights
         return task
