@@ -15,6 +15,9 @@ from keras_synth.types import FilePath
 
 FORMATS = ("csv", "tsv", "jsonl", "folders", "lines", "conllu", "text")
 _CONLLU_FIELDS, _CONLLU_TAG = 10, 3  # ID, FORM, LEMMA, UPOS, ...
+_SEPARATOR_HINT = (
+    ' If its columns have another separator, pass it, such as delimiter=";".'
+)
 
 Column = str | int
 
@@ -112,9 +115,13 @@ def _open(path):
         with opener(path, "rt", encoding="utf-8-sig") as file:
             return file.read()
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} must be UTF-8. Convert it first. Received: {error}"
-        ) from error
+        raise _not_utf8(path, error) from error
+
+
+def _not_utf8(path, error):
+    return ValueError(
+        f"{path} must be UTF-8. Convert it first. Received: {error}"
+    )
 
 
 def _table(path, format, sep, header):
@@ -143,9 +150,12 @@ def _table(path, format, sep, header):
                 else csv.QUOTE_MINIMAL,
                 encoding="utf-8-sig",
             )
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, error) from error
     except (ValueError, pd.errors.ParserWarning) as error:
+        hint = "" if format == "jsonl" else _SEPARATOR_HINT
         raise ValueError(
-            f"{path} cannot be read as {format}. Received: "
+            f"{path} cannot be read as {format}.{hint} Received: "
             f"{' '.join(str(error).split())}"
         ) from error
 
@@ -161,7 +171,8 @@ def _columns(path, table, text, label, skip_empty):
             raise ValueError(
                 f"{path} has no column {name!r}. Pass names as `text` and "
                 "`label` (in a command --text and --label), or numbers and "
-                f"header=False (--no-header). Columns: {[*table.columns]}"
+                f"header=False (--no-header).{_SEPARATOR_HINT} Received: "
+                f"columns {[*table.columns]}"
             )
     table = table[[*sides, *answers]]
     blank = table.isna() | (table.astype(str).map(str.strip) == "")

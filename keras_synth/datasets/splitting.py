@@ -10,13 +10,13 @@ def train_validation_split(
 ) -> tuple[Any, Any]:
     """Splits examples in two, with copies of a text on the same side.
 
-    Each class is split in the same proportion, unless labels are floats, texts
-    or lists, which are not classes.
+    Each class is split in the same proportion. Labels are classes if they are
+    integers, booleans or names, on average of at least two examples each.
 
     Args:
-        texts: List of strings or of lists of words; a tuple of two lists for
-            pairs of texts.
-        labels: List or array of the same length.
+        texts: List, array or pandas column of strings, or a list of lists of
+            words; a tuple of two of them for pairs of texts.
+        labels: List, array or pandas column of the same length.
         validation_fraction: Float between 0 and 1.
         seed: Non-negative integer. The same seed makes the same split.
 
@@ -78,9 +78,11 @@ def train_validation_split(
 
 
 def take(values: Any, rows: Any) -> Any:
-    """Returns rows of a list or an array, or of each of a tuple of them."""
+    """Returns rows of a list, array or column, or of each of a tuple."""
     if isinstance(values, tuple):
         return tuple(take(side, rows) for side in values)
+    if hasattr(values, "iloc"):  # pandas, whose index can be in any order
+        return values.iloc[rows]
     if isinstance(values, np.ndarray):
         return values[rows]
     return [values[i] for i in rows]
@@ -92,12 +94,10 @@ def _key(row):
 
 def _classes(labels):
     """Rows of each class, or all rows if labels are not classes."""
-    array = labels if isinstance(labels, np.ndarray) else None
-    if array is None and all(isinstance(x, str) for x in labels):
-        array = np.array(labels)
-    if array is None or array.dtype.kind == "f":
+    kinds = (str, bytes, int, np.integer, np.bool_)
+    if not all(isinstance(label, kinds) for label in labels):
         return [np.arange(len(labels))]
-    names, numbers = np.unique(array, return_inverse=True)
+    names, numbers = np.unique(np.array([*labels]), return_inverse=True)
     if 2 * len(names) > len(labels):  # probably texts
         return [np.arange(len(labels))]
     return [np.flatnonzero(numbers == i) for i in range(len(names))]

@@ -106,12 +106,20 @@ def test_empty_fields_are_errors_or_left_out(tmp_path):
             "a.csv",
             b"text,label\na,1\n",
             {"text": "b"},
-            "no column 'b'.*Columns",
+            "no column 'b'.*columns",
         ),
         ("a.csv", b"text,label\na,1,2,3\nb,1\n", {}, "cannot be read as csv"),
         ("a.csv", b"text,label\n", {}, "must have at least one row"),
         ("a.csv", b"", {}, "cannot be read as csv"),
-        ("a.csv", b"\xff\xfe", {}, "cannot be read as csv"),
+        ("a.csv", b"\xff\xfe", {}, "must be UTF-8"),
+        ("a.csv", "text,label\né,1\n".encode("latin-1"), {}, "Convert it"),
+        (
+            "a.csv",
+            b"text;label\na;1\nb, c;1\n",
+            {},
+            r'other separator.*such as delimiter=";".*Received',
+        ),
+        ("a.csv", b"text;label\na;1\n", {}, 'delimiter=";"'),
         ("a.txt", b"\xff\xfe", {}, "must be UTF-8"),
         ("a.jsonl", b"{", {}, "cannot be read as jsonl"),
         ("a.csv", b"a", {"format": "parquet"}, "format must be one of"),
@@ -198,6 +206,30 @@ def test_pairs_and_words_are_split_too():
     parts = datasets.train_validation_split(sentences, tags, 0.25)
     assert [len(x) for x, _ in parts] == [30, 10]
     assert [*map(len, parts[1][0])] == [*map(len, parts[1][1])]
+
+
+def test_pandas_columns_are_split_by_position():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(
+        {"text": [*"aabbccddee"], "label": range(10)}, range(18, -2, -2)
+    )
+    parts = datasets.train_validation_split(table.text, table.label, 0.4)
+    texts, labels = (pandas.concat(x) for x in zip(*parts, strict=True))
+    assert sorted(labels) == [*range(10)]
+    assert (texts == table.text[texts.index]).all()
+    assert (labels == table.label[texts.index]).all()
+    assert not {*parts[0][0]} & {*parts[1][0]}
+
+
+@pytest.mark.parametrize("kind", [int, bool, str, np.int64, np.bool_])
+@pytest.mark.parametrize("hold", [list, np.array])
+def test_a_rare_class_is_held_out_in_proportion(kind, hold):
+    labels = hold([kind(i < 20) for i in range(200)])
+    texts = [f"text {i}" for i in range(200)]
+    for seed in range(3):
+        held_out = datasets.train_validation_split(texts, labels, 0.1, seed)[1]
+        assert len(held_out[1]) == 20
+        assert sum(x == labels[0] for x in held_out[1]) == 2
 
 
 @pytest.mark.parametrize(

@@ -368,6 +368,21 @@ def test_labels_need_names_to_be_names():
             small_task("classifier", class_names=names)
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("hold", [list, tuple, np.array, "pandas"])
+def test_names_of_classes_are_any_ordered_sequence(hold):
+    if hold == "pandas":
+        hold = pytest.importorskip("pandas").Series
+    model = small_task("classifier", class_names=hold(["bad", "good"]))
+    assert model.class_names == ["bad", "good"]
+    assert {*map(type, model.class_names)} == {str}
+    keras.saving.deserialize_keras_object(
+        keras.saving.serialize_keras_object(model)
+    )
+    with pytest.raises(ValueError, match=r"sorted\(class_names\)"):
+        small_task("classifier", class_names={"bad", "good"})
+
+
 def test_labels_of_regression_are_any_numbers():
     model = small_task("classifier", num_classes=1)
     model.compile(loss="mse")
@@ -416,6 +431,37 @@ def test_other_values_than_texts_are_errors_of_one_sentence(kind):
             with pytest.raises(ValueError, match=match) as raised:
                 getattr(model, way)(*given, verbose=0)
             assert len(str(raised.value)) < 300
+
+
+def table(**columns):
+    return pytest.importorskip("pandas").DataFrame(columns)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (TEXTS, [*NAMES[:7], float("nan")], r"y\[7\] must be a label.*nan"),
+        (TEXTS, np.eye(2)[[0, 1] * 4], r"a class.*argmax\(-1\).*\(8, 2\)"),
+        (TEXTS, lambda: table(topic=NAMES), r"^y must .*table\['topic'\]"),
+        (lambda: table(body=TEXTS), NAMES, r"^x must .*table\['body'\]"),
+        (lambda: table(body=TEXTS, a=NAMES), None, r"x must be a column.*'a'"),
+        ("reviews.csv", None, r"x must be a column.*: 'reviews.csv'"),
+        ([*range(8)], NAMES, r"x\[0\] must be a text.*: 0"),
+        (np.arange(8), NAMES, r"x\[0\] must be a text.*: 0"),
+    ],
+)
+def test_errors_name_the_wrong_input(x, y, message):
+    x, y = (part() if callable(part) else part for part in (x, y))
+    with pytest.raises(ValueError, match=message) as raised:
+        task("classifier").fit(x, y, verbose=0)
+    assert "pairs" not in str(raised.value)
+
+
+@pytest.mark.once
+def test_an_empty_prediction_is_an_error_about_x():
+    with pytest.raises(ValueError, match=r"^x must have at least one example"):
+        task("classifier").predict([])
 
 
 @pytest.mark.parametrize("kind", KINDS)

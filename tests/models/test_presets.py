@@ -45,6 +45,19 @@ def answers(model, kind):
     return model.tag([["good"]]) if kind == "token_classifier" else None
 
 
+@pytest.mark.once
+def test_a_preset_of_another_classifier_is_an_error(tmp_path):
+    task("classifier").save_to_preset(tmp_path / "preset")
+    other = models.SynthesizerTokenClassifier
+    message = "of a SynthesizerTokenC.*Load it by.*: SynthesizerTextClass"
+    with pytest.raises(ValueError, match=message):
+        other.from_preset(tmp_path / "preset")
+    made = other.from_preset(
+        tmp_path / "preset", num_classes=3, preprocessor=None
+    )
+    assert made.num_classes == 3
+
+
 @pytest.mark.filterwarnings(f"error:{SKIPPED}")
 @pytest.mark.parametrize("kind", TASKS)
 def test_files_and_presets_keep_the_arguments_of_a_task(kind, tmp_path):

@@ -42,7 +42,9 @@ def test_word_pieces_are_learned_from_texts():
     ],
 )
 def test_texts_without_a_word_are_errors(kind):
-    for texts in ([], "a text", ["", ""], [" ", "\n"], [1, 2]):
+    with pytest.raises(ValueError, match=r"^texts\[1\] must be a text.*None$"):
+        kind.from_texts(["a text", None], 300)
+    for texts in ([], "a text", ["", ""], [" ", "\n"]):
         with pytest.raises(ValueError, match="one of them with a word"):
             kind.from_texts(texts, 300)
     with pytest.raises(ValueError, match="vocabulary_size"):

@@ -368,8 +368,13 @@ def _checked_texts(texts, vocabulary_size):
     received = texts
     if hasattr(texts, "__len__") and not isinstance(texts, (str, bytes, dict)):
         texts = [x.decode() if isinstance(x, bytes) else x for x in texts]
-        strings = all(isinstance(text, str) for text in texts)
-        if strings and any(text.strip() for text in texts):
+        for at, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise ValueError(
+                    f"texts[{at}] must be a text. Convert or remove other "
+                    f"examples. Received: {text!r:.60}"
+                )
+        if any(text.strip() for text in texts):
             return texts
     raise ValueError(
         "texts must be a list of strings, at least one of them with a word. "

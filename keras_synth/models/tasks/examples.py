@@ -41,23 +41,33 @@ def check_not_a_stream(x: Any) -> None:
         )
 
 
-def columns(data: Any, name: str, words: bool = False) -> Any:
+def columns(
+    data: Any, name: str, words: bool = False, kind: str = "text"
+) -> Any:
     """Returns lists, arrays, tensors and pandas columns as NumPy arrays.
 
     As in `tf.data`, tuples and dictionaries are nested structure, and a list is
     one column: the texts or numbers of all examples. With `words`, entries are
-    lists of words or of their labels. Errors contain `name`.
+    lists of words or of their labels. Otherwise each is a `kind`, and only
+    texts cannot be numbers. Errors contain `name`.
     """
     if isinstance(data, tuple):
         return tuple(
-            columns(x, f"{name}[{i}]", words) for i, x in enumerate(data)
+            columns(x, f"{name}[{i}]", words, kind) for i, x in enumerate(data)
         )
     if isinstance(data, dict):
-        return {k: columns(x, f"{name}[{k!r}]", words) for k, x in data.items()}
-    return None if data is None else _column(data, name, words)
+        return {
+            k: columns(x, f"{name}[{k!r}]", words, kind)
+            for k, x in data.items()
+        }
+    return None if data is None else _column(data, name, words, kind)
 
 
-def _column(data, name, words):
+def _column(data, name, words, kind):
+    given = data
+    numbers = not words and kind != "text"
+    entry_kind = "a list of words or of labels" if words else f"a {kind}"
+    expected = f"{name} must be a column with {entry_kind} for each example"
     if hasattr(data, "to_numpy"):  # pandas
         data = data.to_numpy()
     elif hasattr(data, "to_list"):  # a ragged tensor
@@ -68,24 +78,34 @@ def _column(data, name, words):
         data = np.asarray(data)
         if not data.ndim:
             raise ValueError(
-                f"{name} must be examples: a list, an array, or a column of a "
-                "table. Put a single example into a list. Received: "
-                f"{data!r:.60}"
+                f"{expected}: a list, an array or a pandas column. Put a "
+                "single example into a list, and read a file with "
+                f"keras_synth.datasets.read. Received: {given!r:.60}"
             )
-        if data.dtype.kind not in "OSTU" and not words:
+        if data.dtype.kind not in "OSTU" and numbers:
             return data
+        if len(getattr(given, "columns", ())):
+            names = [*given.columns]
+            raise ValueError(
+                f"{expected}. Pass one column of the table, such as "
+                f"table[{names[0]!r}]. Received: a table of {names!r:.60}"
+            )
         data = [*data] if words else data.tolist()
-    if not words and not _has_text(data):
+    if numbers and not _has_text(data):
         array = np.asarray(data)
         narrow = {"float64": "float32", "int64": "int32"}
         return array.astype(narrow.get(array.dtype.name, array.dtype))
     kinds = (list, tuple, np.ndarray) if words else (str, bytes)
     for at, entry in enumerate(data):
         if not isinstance(entry, kinds):
-            kind = "a list of words or of labels" if words else "a text"
+            advice = "Convert or remove other examples"
+            if numbers:
+                advice += ", and pass either only names or only numbers"
+            elif isinstance(entry, (list, tuple, np.ndarray)):
+                advice = "Pass pairs of texts as a tuple of columns"
             raise ValueError(
-                f"{name}[{at}] must be {kind}. Remove other examples, and pass "
-                f"pairs of texts as a tuple of columns. Received: {entry!r:.60}"
+                f"{name}[{at}] must be {entry_kind}. {advice}. Received: "
+                f"{entry!r:.60}"
             )
     return np.fromiter(data, "object", count=len(data))
 
@@ -178,13 +198,17 @@ def _with_tensorflow_draws(dataset, seed):
     return tf.data.Dataset.zip(dataset, numbers).map(draw)
 
 
-def count_of(data: Any) -> int:
+def count_of(data: Any, prefix: str = "") -> int:
     """Returns the number of examples, or raises if columns differ in it."""
     counts = [len(x) for x in keras.tree.flatten(data) if x is not None]
-    if len({*counts}) != 1 or not counts[0]:
+    if counts and not any(counts):
         raise ValueError(
-            "x, y and sample_weight must have the same number of examples, at "
-            f"least one. Received: {counts} examples"
+            f"{prefix}x must have at least one example. Received: 0 examples"
+        )
+    if len({*counts}) != 1:
+        raise ValueError(
+            f"{prefix}x, y and sample_weight must have the same number of "
+            f"examples. Received: {counts} examples"
         )
     return counts[0]
 

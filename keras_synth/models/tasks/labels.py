@@ -24,6 +24,13 @@ def make_head(task: Any, arguments: Mapping[str, Any]) -> None:
     num_classes = check_positive("num_classes", arguments["num_classes"])
     check_rate("dropout", arguments["dropout"])
     names = arguments["class_names"]
+    if isinstance(names, (set, frozenset)):
+        raise ValueError(
+            "class_names must be in order, which sets are not. Pass "
+            f"sorted(class_names). Received: class_names={names!r:.60}"
+        )
+    if names is not None:
+        names = [str(x) if isinstance(x, str) else x for x in names]
     texts = {name for name in names or () if isinstance(name, str)}
     if names is not None and not (
         len(texts) == len(names) == max(num_classes, 2)
@@ -33,10 +40,9 @@ def make_head(task: Any, arguments: Mapping[str, Any]) -> None:
             f"or two for a single output. Received: class_names={names!r}"
         )
     check_fits(arguments["preprocessor"], arguments["backbone"])
-    for name, value in arguments.items():
+    for name, value in {**arguments, "class_names": names}.items():
         setattr(task, name, value)
     task.activation = keras.activations.get(task.activation)
-    task.class_names = None if names is None else [*names]
     options = {"dtype": task.backbone.dtype_policy}
     task.output_dropout = keras.layers.Dropout(
         task.dropout, name="output_dropout", **options
@@ -56,11 +62,19 @@ def encode_labels(
 
     JAX and TensorFlow accept labels that are not classes. With
     `num_classes=1`, labels are any numbers, or 0 and 1 for a binary loss. Keras
-    checks one-hot labels.
+    checks one-hot labels, which a sparse loss does not take.
     """
     labels = np.asarray(labels)
     if labels.dtype.kind in "OSTU":
         return _numbers_of_names(labels, class_names)
+    one_hot = labels.ndim > 1 and labels.shape[-1] > 1
+    if one_hot and _name_of(loss).startswith("sparse"):
+        raise ValueError(
+            "The label of an example must be the number or name of a class. "
+            "Pass labels.argmax(-1) for one-hot labels, or compile with a "
+            "categorical loss. Received: labels of shape "
+            f"{labels.shape}"
+        )
     count = 2 if is_binary(loss) else num_classes
     if _name_of(loss).startswith("categorical") or count < 2:
         return labels

@@ -2,6 +2,8 @@
 
 import contextlib
 import functools
+import json
+import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -206,14 +208,9 @@ class TaskMixin(ModelMixin):
             return x, y, sample_weight
         if self.preprocessor is not None:
             check_not_a_stream(x)
-        classifies = hasattr(self, "num_classes")
-        if classifies and labels and y is None and self._maps(x):
-            raise ValueError(
-                "A classifier needs labels. Pass y, or a dataset of (x, y). "
-                f"Received: {prefix}y=None"
-            )
         if self.preprocessor is None:
             return x, self.encode_labels(y), sample_weight
+        classifies = hasattr(self, "num_classes")
         for name, part in {"y": y, "sample_weight": sample_weight}.items():
             if not classifies and part is not None:
                 raise ValueError(
@@ -223,9 +220,16 @@ class TaskMixin(ModelMixin):
                     f"{prefix}{name} in addition to texts"
                 )
         x = columns(x, f"{prefix}x", self.reads_words)
-        y = columns(y, f"{prefix}y", self.reads_words)
-        sample_weight = columns(sample_weight, f"{prefix}sample_weight")
-        count_of((x, y, sample_weight))
+        if classifies and labels and y is None:
+            raise ValueError(
+                "A classifier needs labels. Pass y, or a dataset of (x, y). "
+                f"Received: {prefix}y=None"
+            )
+        y = columns(y, f"{prefix}y", self.reads_words, "label")
+        sample_weight = columns(
+            sample_weight, f"{prefix}sample_weight", kind="weight"
+        )
+        count_of((x, y, sample_weight), prefix)
         return x, self.encode_labels(y), sample_weight
 
     def compile(
@@ -292,7 +296,18 @@ class TaskMixin(ModelMixin):
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):
         """Loads a task from a preset, like KerasHub's tasks."""
-        task = super().from_preset(preset, load_weights, **kwargs)
+        try:
+            task = super().from_preset(preset, load_weights, **kwargs)
+        except TypeError as error:
+            if "num_classes" in kwargs or "'num_classes'" not in str(error):
+                raise
+            file = pathlib.Path(preset) / "task.json"
+            saved = json.loads(file.read_text()) if file.exists() else {}
+            raise ValueError(
+                f"The preset must be of a {cls.__name__}. Load it by its own "
+                "class, or pass num_classes for a new classifier with its "
+                f"backbone. Received: {saved.get('class_name', preset)}"
+            ) from error
         if kwargs.get("compile", True):
             task.compile()  # with the optimizer for loaded weights
         return task

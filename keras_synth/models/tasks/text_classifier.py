@@ -46,8 +46,9 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
         activation: Activation of the outputs; by default outputs are logits.
         dropout: Float, fraction of the pooled features to drop in training.
         pooling: `"mean"` of the real tokens, or `"first"` token.
-        class_names: Optional sequence of `num_classes` strings, or two strings
-            for `num_classes=1`, saved with the model. Labels can then be names.
+        class_names: Optional list, array or pandas column of `num_classes`
+            strings, or two strings for `num_classes=1`, saved with the model.
+            Labels can then be names.
         **kwargs: Keyword arguments of `keras_hub.models.TextClassifier`.
 
     Call arguments:

@@ -43,8 +43,8 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
         preprocessor: A `SynthesizerTokenClassifierPreprocessor` or `None`.
         activation: Activation of the outputs; by default outputs are logits.
         dropout: Float, fraction of the features to drop in training.
-        class_names: Optional sequence of `num_classes` strings, saved with the
-            model. Labels can then be names.
+        class_names: Optional list, array or pandas column of `num_classes`
+            strings, saved with the model. Labels can then be names.
         **kwargs: Keyword arguments of `keras_hub.models.Task`.
 
     Call arguments:
