@@ -79,6 +79,11 @@ class Classification(Task):
             with_segments=notes["pairs"],
         )
 
+    def use(self, notes):
+        if notes["pairs"]:
+            return 'model.predict((["a text"], ["another text"]))'
+        return 'model.predict(["a text"])'
+
     def test(self, model, batches, arrays, settings):
         figures = super().test(model, batches, arrays, settings)
         metric = settings.get("metric", "accuracy")
@@ -155,6 +160,9 @@ class Tagging(Task):
         scored = int(arrays[2]["sample_weight"].sum())
         log(f"{scored:,} of {len(found[2]):,} words to test on fit")
         return arrays, notes
+
+    def use(self, notes):
+        return 'model.tag([["a", "sentence"]])'
 
 
 def figure(metric, labels, predictions):

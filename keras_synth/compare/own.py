@@ -32,11 +32,26 @@ def registered(variant, folder="."):
 
     def name_of(match):
         cls = _imported(match[0], folder, "--variants")
-        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[2]).lower()
-        keras_synth.register(name, cls)
-        return name
+        keras_synth.register(_name(match), cls)
+        return _name(match)
 
     return _OWN.sub(name_of, variant)
+
+
+def registration(variant):
+    """Returns code that registers the classes in a variant's name."""
+    found = [*_OWN.finditer(variant)]
+    imports = [f"import {x[1]}" for x in found]
+    calls = [
+        f'keras_synth.register("{_name(x)}", {x[1]}.{x[2]})' for x in found
+    ]
+    lines = "import keras_synth", *imports, "", *calls
+    # A line for each class, also if it is in the variant twice.
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _name(match):
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[2]).lower()
 
 
 def callbacks(name, spec):

@@ -103,10 +103,18 @@ class Comparison(NamedTuple):
         }
 
     def is_done(self, run):
-        """Whether the result, and the preset if one is saved, exist."""
+        """Whether the result, and the preset if one is saved, exist.
+
+        The preset of another run of `keras-synth train` does not count.
+        """
         spec = self.spec(run)
         paths = filter(None, (spec["result"], spec["preset"]))
-        return all(map(os.path.exists, paths))
+        if not all(map(os.path.exists, paths)):
+            return False
+        if not self.preset:
+            return True
+        card = pathlib.Path(spec["preset"], "README.md")
+        return card.is_file() and spec["name"] in card.read_text("utf-8")
 
     def write(self, run, result):
         """Writes the result of a run atomically."""
@@ -241,8 +249,7 @@ def complete(comparison, todo, launcher, console):
                     say(f"{run} {error}", style="red")
                 else:
                     comparison.write(run, found)
-                    figure = f"{score.scale * found['score']:.{score.digits}f}"
-                    say(f"{run}: {score.name} {figure}{score.unit}")
+                    say(f"{run}: {score.text(found['score'])}")
                 if count == 1 and len(todo) > 1:
                     seconds = (time.monotonic() - began) * (len(todo) - 1)
                     say(

@@ -5,10 +5,11 @@ import sys
 
 import numpy as np
 import pytest
-from comparing import BACKEND, SMALL, execute_here, results, run, start
+from comparing import BACKEND, SMALL, card, execute_here, results, run, start
 
 from keras_synth import compare
 from keras_synth.compare import own, report, runs
+from keras_synth.synthesizers.registry import SYNTHESIZERS
 
 SIZES = ["--examples", "48", "--sequence-length", "16", "--lengths", *SMALL]
 PAIRS = ["compare", "--task", "pairs", *SIZES]
@@ -187,6 +188,15 @@ def test_variants_callbacks_and_presets_can_be_custom(own_module):
     )
     assert status == 0, err
     assert [x["variant"] for x in results(own_module / "out")] == [name]
+
+
+def test_the_card_of_a_custom_variant_registers_it(own_module):
+    words = ["train", "--examples", "48", "--sequence-length", "16", *SMALL]
+    words += ["--lengths", "--variant", "own_parts:CosineSynthesizer + V"]
+    status, _, err = run(*words, "--output", "out")
+    assert status == 0, err
+    SYNTHESIZERS.entries.pop("cosine_synthesizer")
+    card(own_module / "out/preset")
 
 
 @pytest.mark.once
