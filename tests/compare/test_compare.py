@@ -328,6 +328,22 @@ def test_the_error_is_that_of_the_mean():
 
 
 @pytest.mark.once
+@pytest.mark.parametrize(
+    "name, heading, value",
+    [
+        ("accuracy", "validation accuracy, %", "67.65"),
+        ("Matthews correlation", "validation accuracy", "0.6765"),
+    ],
+)
+def test_the_validation_has_the_scale_of_the_same_metric(name, heading, value):
+    content = result("V", 0, 0.8)
+    content["result"]["history"]["val_accuracy"] = [0.5, 0.6765]
+    unit = "%" if name == "accuracy" else ""
+    content["score"] |= {"name": name, "unit": unit}
+    assert report.summary([content])[heading][0] == value
+
+
+@pytest.mark.once
 def test_results_of_two_versions_have_separate_lines():
     old = {"keras": "3.14.0", "jax": "0.10"}
     found = [result("V", 0, 0.8), result("V", 1, 0.9, versions=old)]
@@ -360,6 +376,9 @@ def test_differences_are_judged_by_their_seeds():
     assert gap["low"] == pytest.approx(100 * low)
     (single,) = report.differences([found[0], found[3]]).to_dict("records")
     assert single["verdict"] == "too few seeds to say"
+    alike = [result("D", i, x - 0.1) for i, x in enumerate(one)]
+    (equal,) = report.differences([*found[:3], *alike]).to_dict("records")
+    assert equal["verdict"] == "no interval: equal differences"
 
 
 @pytest.mark.once
@@ -418,6 +437,29 @@ def test_charts_show_the_best_variants_only():
         True,
         True,
     ]
+
+
+@pytest.mark.once
+def test_the_legend_of_long_names_covers_no_curve(monkeypatch):
+    from matplotlib.figure import Figure
+
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: _draw(self))
+
+    def _draw(figure):
+        figure.draw_without_rendering()
+        drawn.append(figure)
+        raise KeyError
+
+    name = "mine:CosineSynthesizer(temperature=5.0) + R"
+    with pytest.raises(KeyError):
+        report.chart([result(x, 0, 0.5) for x in ("V", name, f"{name} + V")])
+    (figure,) = drawn
+    (legend,) = figure.legends
+    axes = [x.get_tightbbox() for x in figure.axes]
+    assert not any(legend.get_window_extent().overlaps(x) for x in axes)
+    assert all(float(x).is_integer() for x in figure.axes[2].get_xticks())
+    assert all(x.width > 200 for x in axes)
 
 
 @pytest.mark.once
