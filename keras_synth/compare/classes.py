@@ -192,6 +192,14 @@ def predicted(model, batches):
 def numbered(splits):
     """Returns labels as int32 arrays, and the sorted names of classes."""
     names = np.unique(np.asarray(splits[0]))
+    hint = ""
+    if names.dtype.kind == "f":
+        hint = " For numbers instead of classes, pass --task scores."
+    if len(names) < 2:
+        raise ValueError(
+            "The training examples must have at least two classes. Received: "
+            f"only {names.tolist()}"
+        )
     found = []
     for labels in map(np.asarray, splits):
         places = np.searchsorted(names, labels).clip(max=len(names) - 1)
@@ -199,7 +207,7 @@ def numbered(splits):
         if len(unknown):
             raise ValueError(
                 "All labels must occur in the training examples: "
-                f"{names[:20].tolist()}. Received: {unknown[0].item()!r}"
+                f"{names[:20].tolist()}.{hint} Received: {unknown[0].item()!r}"
             )
         found.append(places.astype("int32"))
     return found, list(map(str, names.tolist()))

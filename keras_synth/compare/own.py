@@ -23,7 +23,7 @@ LOWER = ("loss", "error", "perplexity", "crossentropy")
 _OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
 
-def registered(variant, folder="."):
+def registered(variant, folder=".", option="--variants"):
     """Registers the classes in a variant's name, and returns a name for `get`.
 
     `"mine:CosineSynthesizer(width=2) + V"` uses the class `CosineSynthesizer`
@@ -31,7 +31,7 @@ def registered(variant, folder="."):
     """
 
     def name_of(match):
-        cls = _imported(match[0], folder, "--variants")
+        cls = _imported(match[0], folder, option)
         keras_synth.register(_name(match), cls)
         return _name(match)
 
@@ -83,7 +83,7 @@ def _imported(name, folder, option):
         error = f"{type(raised).__name__}: {' '.join(str(raised).split())}"
     raise ValueError(
         f"{option} must be MODULE:NAME of a function or class, installed or in "
-        f"{folder}. Received: {option} {name} ({error})"
+        f"the current folder. Received: {option} {name} ({error})"
     )
 
 

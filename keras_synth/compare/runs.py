@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -140,6 +141,14 @@ def versions(backend):
 
 def grid(variants, seeds, backends):
     """Returns all runs; without backends, those of the default one."""
+    _check("variants", variants, str, '["V", "R"]')
+    _check("seeds", seeds, int, "[0, 1]")
+    if min(seeds) < 0:
+        raise ValueError(
+            f"`seeds` must be integers of at least 0. Received: seeds={seeds!r}"
+        )
+    if len(backends):
+        _check("backends", backends, str, '["jax"]')
     if not backends:
         found = os.environ.get("KERAS_BACKEND")
         backends = [found or next(filter(find_spec, BACKENDS), "jax")]
@@ -155,6 +164,17 @@ def grid(variants, seeds, backends):
         for variant in dict.fromkeys(variants)
         for backend in dict.fromkeys(backends)
     ]
+
+
+def _check(name, values, kind, example):
+    """Raises if an argument is not a list with elements of a type."""
+    listed = isinstance(values, Sequence) and not isinstance(values, str)
+    if not listed or not values or any(type(x) is not kind for x in values):
+        words = {str: "strings", int: "integers"}[kind]
+        raise ValueError(
+            f"`{name}` must be a list of {words}, such as {example}. "
+            f"Received: {name}={values!r}"
+        )
 
 
 @contextlib.contextmanager
@@ -184,7 +204,7 @@ def locked(folder):
 def run_all(comparison, wanted, resume, jobs=1, ray=None, gpus=0):
     """Executes all runs without a result, and reports all results.
 
-    Returns the exit status of the command.
+    Returns the errors of failed runs, strings.
     """
     from rich.console import Console
 
@@ -207,16 +227,16 @@ def run_all(comparison, wanted, resume, jobs=1, ray=None, gpus=0):
     if ray:
         launcher = functools.partial(on_ray, address=ray, gpus=gpus)
     failed = complete(comparison, todo, launcher, console)
-    if failed < len(wanted):
+    if len(failed) < len(wanted):
         report(folder, console)
-    return 1 if failed else 0
+    return failed
 
 
 def complete(comparison, todo, launcher, console):
-    """Executes runs by a launcher; returns the number of failures."""
+    """Executes runs by a launcher; returns the errors of failed ones."""
     from rich import progress  # here, so that commands start faster
 
-    failed, began = 0, time.monotonic()
+    failed, began = [], time.monotonic()
     score = comparison.task.score(comparison.settings)
     columns = [
         progress.TextColumn("{task.description}"),
@@ -245,8 +265,8 @@ def complete(comparison, todo, launcher, console):
                     error = getattr(error, "cause", error)  # Ray's
                     if isinstance(error, OSError):
                         raise error from None
-                    failed += 1
-                    say(f"{run} {error}", style="red")
+                    failed.append(f"{run} {error}")
+                    say(failed[-1], style="red")
                 else:
                     comparison.write(run, found)
                     say(f"{run}: {score.text(found['score'])}")

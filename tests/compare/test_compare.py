@@ -106,6 +106,14 @@ ERRORS = {
     "compare --backends theano": "invalid choice",
     "compare --examples 64 --callbacks nothing": "must be MODULE:NAME",
     "compare --variants nowhere:Mine": "No module named 'nowhere'",
+    "compare --variants nowhere:A": "--variants must be MODULE:NAME of a "
+    "function or class, installed or in the current folder",
+    "train --variant nowhere:A": "train: --variant must be MODULE:NAME",
+    "train --variants R": "unrecognized arguments: --variants R. Did you mean "
+    "--variant? keras-synth train --help lists",
+    "compare --seeds -1": "--seeds: must be at least 0",
+    "compare --data one.csv": "must have at least two classes",
+    "compare --data floats.csv": "pass --task scores",
 }
 
 
@@ -115,6 +123,10 @@ def test_a_wrong_argument_is_one_line_before_a_run(
     words, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
+    rows = "".join(f"text {i},{i}.5\n" for i in range(40))
+    one = "".join(f"text {i},b\n" for i in range(40))
+    (tmp_path / "one.csv").write_text(f"text,label\n{one}")
+    (tmp_path / "floats.csv").write_text(f"text,label\n{rows}")
     status, _, err = run(*words.split(), execute=None)
     assert status == 2
     assert ERRORS[words] in err
@@ -280,6 +292,39 @@ def test_models_need_a_file_and_arrays_numbers(monkeypatch, tmp_path):
     texts = np.array(["a", "b"]), np.ones(2)
     with pytest.raises(ValueError, match="Tokenize texts first"):
         own.write(tmp_path, "own", texts, texts, texts)
+
+
+LISTS = {
+    "variants": ("V", ["R", 1], []),
+    "seeds": (0, [-1], ["0"], []),
+    "backends": ("jax", [1]),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "name, value", [(k, x) for k, values in LISTS.items() for x in values]
+)
+def test_variants_seeds_and_backends_are_lists(name, value, tmp_path):
+    arrays = np.ones((4, 2), "float32"), np.ones(4)
+    known = {"train": arrays, "validation": arrays, "test": arrays}
+    known |= {"variants": ["V"], "folder": tmp_path / "out", name: value}
+    with pytest.raises(ValueError, match=f"`{name}` must be") as error:
+        compare.run(result, **known)
+    assert f"Received: {name}={value!r}" in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.once
+def test_the_error_after_all_runs_failed_has_the_cause(monkeypatch, tmp_path):
+    def execute(*_):
+        raise RuntimeError("failed; its log is x:\nTraceback\nKeyError: 'a'")
+
+    monkeypatch.setattr(runs, "execute", execute)
+    arrays = np.ones((4, 2), "float32"), np.ones(4)
+    known = {"train": arrays, "validation": arrays, "test": arrays}
+    with pytest.raises(RuntimeError, match=r"runs failed.*: KeyError: 'a'$"):
+        compare.run(result, ["V"], **known, folder=tmp_path)
 
 
 # Reports
@@ -469,6 +514,9 @@ def test_help_lists_commands_and_options(words):
     assert status == 0
     text = " ".join(out.split())
     assert ("--variants" in text) == (len(words) == 2)
+    defaults = "V R D R+V", "0", "classification", "compare", "KERAS_BACKEND,"
+    for default in defaults if len(words) == 2 else ():
+        assert f"(default: {default}" in text
 
 
 @pytest.mark.slow
