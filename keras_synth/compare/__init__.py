@@ -4,6 +4,7 @@
 function of a script.
 """
 
+import pathlib
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -65,7 +66,8 @@ def run(
 
     Raises:
         ValueError: If an argument is wrong, before the first run.
-        RuntimeError: If `run` is called when the script is imported.
+        RuntimeError: If `run` is called when the script is imported, or all
+            runs fail.
 
     Example:
 
@@ -105,5 +107,12 @@ def run(
             callbacks=callbacks,
             script=script,
         )
-        runs.run_all(comparison, wanted, resume, jobs, ray, gpus)
+        failed = runs.run_all(comparison, wanted, resume, jobs, ray, gpus)
+    if len(failed) == len(wanted):
+        cause = failed[0].rpartition("\n")[2]
+        raise RuntimeError(
+            "All runs failed. Their logs are in "
+            f"{pathlib.Path(folder, 'logs')}. Received in the first one: "
+            f"{cause}"
+        )
     return report.frame(report.read(folder))

@@ -79,6 +79,11 @@ class Classification(Task):
             with_segments=notes["pairs"],
         )
 
+    def use(self, notes):
+        if notes["pairs"]:
+            return 'model.predict((["a text"], ["another text"]))'
+        return 'model.predict(["a text"])'
+
     def test(self, model, batches, arrays, settings):
         figures = super().test(model, batches, arrays, settings)
         metric = settings.get("metric", "accuracy")
@@ -156,6 +161,9 @@ class Tagging(Task):
         log(f"{scored:,} of {len(found[2]):,} words to test on fit")
         return arrays, notes
 
+    def use(self, notes):
+        return 'model.tag([["a", "sentence"]])'
+
 
 def figure(metric, labels, predictions):
     """Returns a score from scikit-learn, or the accuracy."""
@@ -184,6 +192,14 @@ def predicted(model, batches):
 def numbered(splits):
     """Returns labels as int32 arrays, and the sorted names of classes."""
     names = np.unique(np.asarray(splits[0]))
+    hint = ""
+    if names.dtype.kind == "f":
+        hint = " For numbers instead of classes, pass --task scores."
+    if len(names) < 2:
+        raise ValueError(
+            "The training examples must have at least two classes. Received: "
+            f"only {names.tolist()}"
+        )
     found = []
     for labels in map(np.asarray, splits):
         places = np.searchsorted(names, labels).clip(max=len(names) - 1)
@@ -191,7 +207,7 @@ def numbered(splits):
         if len(unknown):
             raise ValueError(
                 "All labels must occur in the training examples: "
-                f"{names[:20].tolist()}. Received: {unknown[0].item()!r}"
+                f"{names[:20].tolist()}.{hint} Received: {unknown[0].item()!r}"
             )
         found.append(places.astype("int32"))
     return found, list(map(str, names.tolist()))

@@ -1,6 +1,7 @@
 """The commands `keras-synth compare`, `train` and `report`."""
 
 import argparse
+import difflib
 import importlib
 import os
 import pathlib
@@ -9,7 +10,12 @@ import sys
 
 import keras_synth
 from keras_synth.compare import data, own, runs, start
-from keras_synth.compare.task import SETTINGS, option, with_defaults
+from keras_synth.compare.task import (
+    NATURAL,
+    SETTINGS,
+    option,
+    with_defaults,
+)
 from keras_synth.compare.tasks import TASKS
 
 PACKAGES = """
@@ -30,6 +36,17 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         self.stop(f"{message}. {self.prog} --help lists all options")
+
+    def unknown(self, words):
+        """Ends the process with an error for words that are not options."""
+        near = difflib.get_close_matches(
+            words[0], self._option_string_actions, n=1, cutoff=0.8
+        )
+        hint = f". Did you mean {near[0]}?" if near else "."
+        self.stop(
+            f"unrecognized arguments: {' '.join(words)}{hint} {self.prog} "
+            "--help lists all options"
+        )
 
     def stop(self, message):
         """Ends the process with an error."""
@@ -56,8 +73,10 @@ def main(arguments=None):
         _add_options(made, name)
     made = choices.add_parser("report", help="show the results in a folder")
     made.add_argument("output", type=pathlib.Path, help="folder of results")
-    given = commands.parse_args(arguments)
+    given, unknown = commands.parse_known_args(arguments)
     parser = choices.choices[given.command]
+    if unknown:
+        parser.unknown(unknown)
     try:
         return _report(given) if given.command == "report" else _train(given)
     except ModuleNotFoundError as error:
@@ -73,7 +92,12 @@ def main(arguments=None):
 
 
 def _add_options(parser, command):
-    parser.add_argument("--task", choices=TASKS, default="classification")
+    parser.add_argument(
+        "--task",
+        choices=TASKS,
+        default="classification",
+        help="(default: %(default)s)",
+    )
     group = parser.add_argument_group(
         "data", "Without --data most tasks generate examples."
     )
@@ -89,25 +113,32 @@ def _add_options(parser, command):
     add("--delimiter", help="of columns", metavar="X")
     add("--skip-empty", action="store_true", help="ignore empty rows")
     add = parser.add_argument_group("runs").add_argument
-    if command == "compare":
-        add("--variants", nargs="+", default=["V", "R", "D", "R+V"])
-        add("--seeds", nargs="+", type=int, default=[0])
-        add("--backends", nargs="+", choices=runs.BACKENDS, default=[])
+    several = command == "compare"
+    many, end = ("+", "s") if several else (1, "")
+    default = ["V", "R", "D", "R+V"] if several else ["R+V"]
+    for name, known, text in (
+        ("variant", {"default": default}, " ".join(default)),
+        ("seed", {"default": [0], "type": NATURAL}, "0"),
+        (
+            "backend",
+            {"default": [], "choices": runs.BACKENDS},
+            "KERAS_BACKEND, or the first installed",
+        ),
+    ):
+        known |= {"dest": f"{name}s", "help": f"(default: {text})"}
+        add(f"--{name}{end}", nargs=many, **known)
+    if several:
         add("--jobs", type=int, default=1, help="simultaneous runs")
         add("--ray", metavar="ADDRESS", help="HOST:PORT of a cluster, or local")
         add("--gpus-per-run", type=int, default=0, help="with --ray")
     else:
         parser.set_defaults(jobs=1, ray=None, gpus_per_run=0)
-        add("--variant", dest="variants", nargs=1, default=["R+V"])
-        add("--seed", dest="seeds", nargs=1, type=int, default=[0])
-        add(
-            "--backend",
-            dest="backends",
-            nargs=1,
-            choices=runs.BACKENDS,
-            default=[],
-        )
-    add("--output", type=pathlib.Path, default=pathlib.Path(command))
+    add(
+        "--output",
+        type=pathlib.Path,
+        default=pathlib.Path(command),
+        help="folder for all files (default: %(default)s)",
+    )
     add("--resume", action="store_true", help="only runs without a result")
     name = "MODULE:FUNCTION"
     add("--callbacks", metavar=name, help="your Keras callbacks")
@@ -131,7 +162,9 @@ def _train(given):
     )
     if not source.data and task.generator is None:
         raise ValueError(f"The task {task.name} needs --data")
-    presets, names = None, {x: own.registered(x) for x in given.variants}
+    argument = "--variant" if given.command == "train" else "--variants"
+    names = {x: own.registered(x, option=argument) for x in given.variants}
+    presets = None
     if settings.get("init"):
         settings |= start.sizes(settings["init"])
         presets = start.check(settings["init"], names, given.seeds, settings)
@@ -158,7 +191,7 @@ def _train(given):
             preset=given.command == "train",
             baseline=arrays.notes["baseline"],
         )
-        return runs.run_all(
+        failed = runs.run_all(
             comparison,
             wanted,
             given.resume,
@@ -166,6 +199,7 @@ def _train(given):
             given.ray,
             given.gpus_per_run,
         )
+    return 1 if failed else 0
 
 
 def _source(given):

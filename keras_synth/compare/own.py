@@ -23,7 +23,7 @@ LOWER = ("loss", "error", "perplexity", "crossentropy")
 _OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
 
-def registered(variant, folder="."):
+def registered(variant, folder=".", option="--variants"):
     """Registers the classes in a variant's name, and returns a name for `get`.
 
     `"mine:CosineSynthesizer(width=2) + V"` uses the class `CosineSynthesizer`
@@ -31,12 +31,27 @@ def registered(variant, folder="."):
     """
 
     def name_of(match):
-        cls = _imported(match[0], folder, "--variants")
-        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[2]).lower()
-        keras_synth.register(name, cls)
-        return name
+        cls = _imported(match[0], folder, option)
+        keras_synth.register(_name(match), cls)
+        return _name(match)
 
     return _OWN.sub(name_of, variant)
+
+
+def registration(variant):
+    """Returns code that registers the classes in a variant's name."""
+    found = [*_OWN.finditer(variant)]
+    imports = [f"import {x[1]}" for x in found]
+    calls = [
+        f'keras_synth.register("{_name(x)}", {x[1]}.{x[2]})' for x in found
+    ]
+    lines = "import keras_synth", *imports, "", *calls
+    # A line for each class, also if it is in the variant twice.
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _name(match):
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[2]).lower()
 
 
 def callbacks(name, spec):
@@ -68,7 +83,7 @@ def _imported(name, folder, option):
         error = f"{type(raised).__name__}: {' '.join(str(raised).split())}"
     raise ValueError(
         f"{option} must be MODULE:NAME of a function or class, installed or in "
-        f"{folder}. Received: {option} {name} ({error})"
+        f"the current folder. Received: {option} {name} ({error})"
     )
 
 

@@ -4,6 +4,7 @@ import io
 import itertools
 import json
 import pathlib
+import textwrap
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ COSTS = {  # divisor, format and heading
     "peak_memory_bytes": (2**20, ".0f", "peak, MiB"),
 }
 DRAWN = 10  # variants in a chart, by score
+LINE, WIDTH = 24, 120  # letters of a name in a line, and of the legend
 STYLES = {"jax": "-", "tensorflow": "--", "torch": ":"}
 
 
@@ -121,7 +123,7 @@ def frame(results):
         row |= {k: x for k, x in result.items() if isinstance(x, (int, float))}
         row["score"] *= score["scale"]
         row["score_name"] = score["name"]
-        row["validation"] = _validation(result["history"])[1][-1]
+        row["validation"] = _validation(content)[1][-1]
         row["versions"] = _versions(content)
         rows.append(row)
     return pd.DataFrame(rows)
@@ -131,11 +133,20 @@ def _versions(content):
     return ", ".join(map(" ".join, content["versions"].items()))
 
 
-def _validation(history):
-    """The validation figure, or the loss, and its values."""
+def _validation(content):
+    """The heading of the validation figure, or the loss, and its values.
+
+    They have the scale of the score if it is the same metric.
+    """
+    history, score = content["result"]["history"], content["score"]
     names = [x for x in history if x.startswith("val_")]
     name = min(names, key=lambda x: x == "val_loss")
-    return name.removeprefix("val_"), history[name]
+    heading, values = name.replace("val_", "validation "), history[name]
+    # The score of words is named "accuracy over words".
+    if score["name"].startswith(name.removeprefix("val_")):
+        heading = ", ".join(filter(None, (heading, score["unit"])))
+        values = [score["scale"] * x for x in values]
+    return heading, values
 
 
 def summary(results):
@@ -150,13 +161,14 @@ def summary(results):
         apart.append("versions")
     digits = score["digits"]
     heading = ", ".join(filter(None, (score["name"], score["unit"])))
+    validation, _ = _validation(results[0])
     lines = []
     for names, group in runs.groupby(apart, sort=False):
         line = {**dict(zip(apart, names, strict=True)), "seeds": len(group)}
         line[heading] = f"{group['score'].mean():.{digits}f}"
         if len(group) > 1:
             line[heading] += f" ±{group['score'].sem():.{digits}f}"
-        line["validation"] = f"{group['validation'].mean():.4g}"
+        line[validation] = f"{group['validation'].mean():.4g}"
         for name, (unit, style, words) in COSTS.items():
             if name in group and group[name].notna().any():
                 line[words] = format(group[name].mean() / unit, style)
@@ -184,7 +196,12 @@ def differences(results):
         for one, other in _pairs([*scores]):
             gap, low, high = _interval(scores[one], scores[other])
             if np.isnan(low):
-                verdict = "too few seeds to say"
+                several = min(len(scores[one]), len(scores[other])) > 1
+                verdict = (
+                    "no interval: equal differences"
+                    if several and np.isfinite(gap)
+                    else "too few seeds to say"
+                )
             elif low <= 0 <= high:
                 verdict = "no difference shown"
             else:
@@ -241,6 +258,7 @@ def chart(group):
     """Draws scores by run, losses by step, and figures by epoch, as SVG."""
     import matplotlib  # here, so that commands start faster
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     runs, score = frame(group), group[0]["score"]
     means = runs.groupby("variant", sort=False)["score"].mean()
@@ -263,17 +281,25 @@ def chart(group):
             look |= {"linestyle": STYLES[content["backend"]], "linewidth": 1.2}
             look |= {"label": f"{variant}, {content['backend']}"}
             steps.plot(*zip(*result["losses"], strict=True), **look)
-            name, values = _validation(result["history"])
+            heading, values = _validation(content)
             epochs.plot(np.arange(len(values)) + 1, values, marker=".", **look)
-        seeds.set_yticks(range(len(variants)), variants)
+        names = [textwrap.fill(x, LINE) for x in variants]
+        seeds.set_yticks(range(len(variants)), names)
         seeds.invert_yaxis()
         seeds.set_xlabel(f"{score['name']} {score['unit']}".strip())
         steps.set_xlabel("step")
         steps.set_ylabel("training loss, mean of the epoch so far")
         epochs.set_xlabel("epoch")
-        epochs.set_ylabel(f"validation {name}")
+        epochs.set_ylabel(heading)
+        epochs.xaxis.set_major_locator(MaxNLocator(integer=True))
         found = dict(zip(*steps.get_legend_handles_labels()[::-1], strict=True))
-        steps.legend(found.values(), found.keys(), fontsize=8)
+        figure.legend(
+            found.values(),
+            found.keys(),
+            fontsize=8,
+            loc="outside lower center",  # names can be long
+            ncols=max(1, min(len(found), WIDTH // max(map(len, found)))),
+        )
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True)
     return text.getvalue()[text.getvalue().index("<svg") :]

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -103,10 +104,18 @@ class Comparison(NamedTuple):
         }
 
     def is_done(self, run):
-        """Whether the result, and the preset if one is saved, exist."""
+        """Whether the result, and the preset if one is saved, exist.
+
+        The preset of another run of `keras-synth train` does not count.
+        """
         spec = self.spec(run)
         paths = filter(None, (spec["result"], spec["preset"]))
-        return all(map(os.path.exists, paths))
+        if not all(map(os.path.exists, paths)):
+            return False
+        if not self.preset:
+            return True
+        card = pathlib.Path(spec["preset"], "README.md")
+        return card.is_file() and spec["name"] in card.read_text("utf-8")
 
     def write(self, run, result):
         """Writes the result of a run atomically."""
@@ -132,6 +141,14 @@ def versions(backend):
 
 def grid(variants, seeds, backends):
     """Returns all runs; without backends, those of the default one."""
+    _check("variants", variants, str, '["V", "R"]')
+    _check("seeds", seeds, int, "[0, 1]")
+    if min(seeds) < 0:
+        raise ValueError(
+            f"`seeds` must be integers of at least 0. Received: seeds={seeds!r}"
+        )
+    if len(backends):
+        _check("backends", backends, str, '["jax"]')
     if not backends:
         found = os.environ.get("KERAS_BACKEND")
         backends = [found or next(filter(find_spec, BACKENDS), "jax")]
@@ -147,6 +164,17 @@ def grid(variants, seeds, backends):
         for variant in dict.fromkeys(variants)
         for backend in dict.fromkeys(backends)
     ]
+
+
+def _check(name, values, kind, example):
+    """Raises if an argument is not a list with elements of a type."""
+    listed = isinstance(values, Sequence) and not isinstance(values, str)
+    if not listed or not values or any(type(x) is not kind for x in values):
+        words = {str: "strings", int: "integers"}[kind]
+        raise ValueError(
+            f"`{name}` must be a list of {words}, such as {example}. "
+            f"Received: {name}={values!r}"
+        )
 
 
 @contextlib.contextmanager
@@ -176,7 +204,7 @@ def locked(folder):
 def run_all(comparison, wanted, resume, jobs=1, ray=None, gpus=0):
     """Executes all runs without a result, and reports all results.
 
-    Returns the exit status of the command.
+    Returns the errors of failed runs, strings.
     """
     from rich.console import Console
 
@@ -199,16 +227,16 @@ def run_all(comparison, wanted, resume, jobs=1, ray=None, gpus=0):
     if ray:
         launcher = functools.partial(on_ray, address=ray, gpus=gpus)
     failed = complete(comparison, todo, launcher, console)
-    if failed < len(wanted):
+    if len(failed) < len(wanted):
         report(folder, console)
-    return 1 if failed else 0
+    return failed
 
 
 def complete(comparison, todo, launcher, console):
-    """Executes runs by a launcher; returns the number of failures."""
+    """Executes runs by a launcher; returns the errors of failed ones."""
     from rich import progress  # here, so that commands start faster
 
-    failed, began = 0, time.monotonic()
+    failed, began = [], time.monotonic()
     score = comparison.task.score(comparison.settings)
     columns = [
         progress.TextColumn("{task.description}"),
@@ -237,12 +265,11 @@ def complete(comparison, todo, launcher, console):
                     error = getattr(error, "cause", error)  # Ray's
                     if isinstance(error, OSError):
                         raise error from None
-                    failed += 1
-                    say(f"{run} {error}", style="red")
+                    failed.append(f"{run} {error}")
+                    say(failed[-1], style="red")
                 else:
                     comparison.write(run, found)
-                    figure = f"{score.scale * found['score']:.{score.digits}f}"
-                    say(f"{run}: {score.name} {figure}{score.unit}")
+                    say(f"{run}: {score.text(found['score'])}")
                 if count == 1 and len(todo) > 1:
                     seconds = (time.monotonic() - began) * (len(todo) - 1)
                     say(

@@ -107,6 +107,8 @@ def with_defaults(task, values):
                 f"it out. Received: {option(name)} {value}"
             )
     settings = {**task.defaults, **values}
+    if not settings.get("init"):
+        settings.pop("init_weights", None)
     longest = settings["sequence_length"]
     if max(values.get("lengths", []), default=0) > longest:
         raise ValueError(
@@ -132,6 +134,11 @@ class Score(NamedTuple):
     digits: int = 2
     unit: str = ""
     higher_is_better: bool = True
+
+    def text(self, value):
+        """Returns a value of the score with its name and unit."""
+        figure = f"{self.scale * value:.{self.digits}f}"
+        return f"{self.name} {figure}{self.unit}"
 
 
 class Task:
@@ -256,6 +263,10 @@ class Task:
         cls = getattr(keras_synth.models, self.model).preprocessor_cls
         lengths = [settings["sequence_length"]] * self.sides
         return cls(tokenizer_of(notes), *lengths, **options)
+
+    def use(self, notes):
+        """Returns code that calls a trained model."""
+        return 'model.generate(["a text"])'
 
     def test(self, model, batches, arrays, settings):
         """Returns figures of a trained model, a dictionary with `"score"`."""

@@ -159,6 +159,9 @@ class MaskedLM(Texts):
             special = [*map(tokenizer.token_to_id, SPECIAL)]
         return {**ids, "special": list(map(int, special))}
 
+    def use(self, notes):
+        return 'model.fill_mask("a [MASK] text")'
+
     def split(self, split, notes, settings, **options):
         rows = pretraining.pack_tokens(
             split["tokens"],

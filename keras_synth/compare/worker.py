@@ -25,6 +25,7 @@ from keras_synth.compare import own
 from keras_synth.compare.data import read_arrays
 from keras_synth.compare.files import writing
 from keras_synth.compare.tasks import TASKS
+from keras_synth.models.saving.model import replace_preset
 
 # Other runs could not write their files either.
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
@@ -35,18 +36,19 @@ library_name: keras
 tags: [keras, keras_synth]
 ---
 
-A `{name}` with the attention {variant!r}, trained by
+A `{model}` with the attention {variant!r}, trained by
 
 ```shell
 {command}
 ```
 
-To load it:
+Its results are in `runs/{name}.json`.{score} To load it, in the folder where
+the command was run:
 
 ```python
-import keras_synth
-
-model = keras_synth.models.{name}.from_preset("{preset}")
+{code}
+model = keras_synth.models.{model}.from_preset("{preset}")
+print({use})
 ```
 
 Settings:
@@ -158,9 +160,14 @@ def train(spec, emit):
     seconds = time.perf_counter() - began
     if spec["preset"]:
         model.preprocessor = task.preprocessor(settings, arrays.notes)
-        save(model, spec)
+        use = task.use(arrays.notes)
+        save(model, spec, card(model, spec, use))
         model.preprocessor = None
     figures = task.test(model, test, arrays, settings)
+    if spec["preset"]:
+        score = f" Test: {task.score(settings).text(figures['score'])}."
+        with writing(pathlib.Path(spec["preset"], "README.md")) as file:
+            file.write(card(model, spec, use, score))
     return {
         **figures,
         "history": {k: [float(x) for x in y] for k, y in history.items()},
@@ -174,11 +181,23 @@ def train(spec, emit):
     }
 
 
-def save(model, spec):
-    """Saves a model as a preset, atomically."""
-    folder, name = pathlib.Path(spec["preset"]), type(model).__name__
-    settings = json.dumps(spec["settings"], indent=1)
-    card = CARD.format(**{**spec, "name": name, "settings": settings})
+def card(model, spec, use, score=""):
+    """Returns the text about a preset, with code that loads and uses it."""
+    settings = {k: x for k, x in spec["settings"].items() if k != "init"}
+    own_fields = {
+        "model": type(model).__name__,
+        "settings": json.dumps(settings, indent=1),
+        "preset": os.path.relpath(spec["preset"], spec["folder"]),
+        "code": own.registration(spec["variant"]),
+        "use": use,
+        "score": score,
+    }
+    return CARD.format(**{**spec, **own_fields})
+
+
+def save(model, spec, card):
+    """Saves a model as a preset, which replaces an older one as a whole."""
+    folder = pathlib.Path(spec["preset"])
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory("-partial", ".", folder.parent) as made:
         # On a full disk, HDF5 may end the process.
@@ -189,7 +208,7 @@ def save(model, spec):
         preset = pathlib.Path(made, "preset")
         model.save_to_preset(str(preset))
         (preset / "README.md").write_text(card, encoding="utf-8")
-        os.replace(preset, folder)
+        replace_preset(preset, folder)
 
 
 def counted(model, length):

@@ -5,10 +5,11 @@ import sys
 
 import numpy as np
 import pytest
-from comparing import BACKEND, SMALL, execute_here, results, run, start
+from comparing import BACKEND, SMALL, card, execute_here, results, run, start
 
 from keras_synth import compare
 from keras_synth.compare import own, report, runs
+from keras_synth.synthesizers.registry import SYNTHESIZERS
 
 SIZES = ["--examples", "48", "--sequence-length", "16", "--lengths", *SMALL]
 PAIRS = ["compare", "--task", "pairs", *SIZES]
@@ -105,6 +106,14 @@ ERRORS = {
     "compare --backends theano": "invalid choice",
     "compare --examples 64 --callbacks nothing": "must be MODULE:NAME",
     "compare --variants nowhere:Mine": "No module named 'nowhere'",
+    "compare --variants nowhere:A": "--variants must be MODULE:NAME of a "
+    "function or class, installed or in the current folder",
+    "train --variant nowhere:A": "train: --variant must be MODULE:NAME",
+    "train --variants R": "unrecognized arguments: --variants R. Did you mean "
+    "--variant? keras-synth train --help lists",
+    "compare --seeds -1": "--seeds: must be at least 0",
+    "compare --data one.csv": "must have at least two classes",
+    "compare --data floats.csv": "pass --task scores",
 }
 
 
@@ -114,6 +123,10 @@ def test_a_wrong_argument_is_one_line_before_a_run(
     words, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
+    rows = "".join(f"text {i},{i}.5\n" for i in range(40))
+    one = "".join(f"text {i},b\n" for i in range(40))
+    (tmp_path / "one.csv").write_text(f"text,label\n{one}")
+    (tmp_path / "floats.csv").write_text(f"text,label\n{rows}")
     status, _, err = run(*words.split(), execute=None)
     assert status == 2
     assert ERRORS[words] in err
@@ -187,6 +200,15 @@ def test_variants_callbacks_and_presets_can_be_custom(own_module):
     )
     assert status == 0, err
     assert [x["variant"] for x in results(own_module / "out")] == [name]
+
+
+def test_the_card_of_a_custom_variant_registers_it(own_module):
+    words = ["train", "--examples", "48", "--sequence-length", "16", *SMALL]
+    words += ["--lengths", "--variant", "own_parts:CosineSynthesizer + V"]
+    status, _, err = run(*words, "--output", "out")
+    assert status == 0, err
+    SYNTHESIZERS.entries.pop("cosine_synthesizer")
+    card(own_module / "out/preset")
 
 
 @pytest.mark.once
@@ -272,6 +294,39 @@ def test_models_need_a_file_and_arrays_numbers(monkeypatch, tmp_path):
         own.write(tmp_path, "own", texts, texts, texts)
 
 
+LISTS = {
+    "variants": ("V", ["R", 1], []),
+    "seeds": (0, [-1], ["0"], []),
+    "backends": ("jax", [1]),
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "name, value", [(k, x) for k, values in LISTS.items() for x in values]
+)
+def test_variants_seeds_and_backends_are_lists(name, value, tmp_path):
+    arrays = np.ones((4, 2), "float32"), np.ones(4)
+    known = {"train": arrays, "validation": arrays, "test": arrays}
+    known |= {"variants": ["V"], "folder": tmp_path / "out", name: value}
+    with pytest.raises(ValueError, match=f"`{name}` must be") as error:
+        compare.run(result, **known)
+    assert f"Received: {name}={value!r}" in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.once
+def test_the_error_after_all_runs_failed_has_the_cause(monkeypatch, tmp_path):
+    def execute(*_):
+        raise RuntimeError("failed; its log is x:\nTraceback\nKeyError: 'a'")
+
+    monkeypatch.setattr(runs, "execute", execute)
+    arrays = np.ones((4, 2), "float32"), np.ones(4)
+    known = {"train": arrays, "validation": arrays, "test": arrays}
+    with pytest.raises(RuntimeError, match=r"runs failed.*: KeyError: 'a'$"):
+        compare.run(result, ["V"], **known, folder=tmp_path)
+
+
 # Reports
 
 
@@ -318,6 +373,22 @@ def test_the_error_is_that_of_the_mean():
 
 
 @pytest.mark.once
+@pytest.mark.parametrize(
+    "name, heading, value",
+    [
+        ("accuracy", "validation accuracy, %", "67.65"),
+        ("Matthews correlation", "validation accuracy", "0.6765"),
+    ],
+)
+def test_the_validation_has_the_scale_of_the_same_metric(name, heading, value):
+    content = result("V", 0, 0.8)
+    content["result"]["history"]["val_accuracy"] = [0.5, 0.6765]
+    unit = "%" if name == "accuracy" else ""
+    content["score"] |= {"name": name, "unit": unit}
+    assert report.summary([content])[heading][0] == value
+
+
+@pytest.mark.once
 def test_results_of_two_versions_have_separate_lines():
     old = {"keras": "3.14.0", "jax": "0.10"}
     found = [result("V", 0, 0.8), result("V", 1, 0.9, versions=old)]
@@ -350,6 +421,9 @@ def test_differences_are_judged_by_their_seeds():
     assert gap["low"] == pytest.approx(100 * low)
     (single,) = report.differences([found[0], found[3]]).to_dict("records")
     assert single["verdict"] == "too few seeds to say"
+    alike = [result("D", i, x - 0.1) for i, x in enumerate(one)]
+    (equal,) = report.differences([*found[:3], *alike]).to_dict("records")
+    assert equal["verdict"] == "no interval: equal differences"
 
 
 @pytest.mark.once
@@ -411,12 +485,38 @@ def test_charts_show_the_best_variants_only():
 
 
 @pytest.mark.once
+def test_the_legend_of_long_names_covers_no_curve(monkeypatch):
+    from matplotlib.figure import Figure
+
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: _draw(self))
+
+    def _draw(figure):
+        figure.draw_without_rendering()
+        drawn.append(figure)
+        raise KeyError
+
+    name = "mine:CosineSynthesizer(temperature=5.0) + R"
+    with pytest.raises(KeyError):
+        report.chart([result(x, 0, 0.5) for x in ("V", name, f"{name} + V")])
+    (figure,) = drawn
+    (legend,) = figure.legends
+    axes = [x.get_tightbbox() for x in figure.axes]
+    assert not any(legend.get_window_extent().overlaps(x) for x in axes)
+    assert all(float(x).is_integer() for x in figure.axes[2].get_xticks())
+    assert all(x.width > 200 for x in axes)
+
+
+@pytest.mark.once
 @pytest.mark.parametrize("words", [["--help"], ["compare", "--help"]])
 def test_help_lists_commands_and_options(words):
     status, out, _ = run(*words)
     assert status == 0
     text = " ".join(out.split())
     assert ("--variants" in text) == (len(words) == 2)
+    defaults = "V R D R+V", "0", "classification", "compare", "KERAS_BACKEND,"
+    for default in defaults if len(words) == 2 else ():
+        assert f"(default: {default}" in text
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from comparing import SMALL, results, run
+from comparing import SMALL, card, results, run
 
 from keras_synth import datasets, models
 from keras_synth.compare import data, start
@@ -72,7 +72,7 @@ def test_a_task_is_trained_scored_and_reported(words, tmp_path, monkeypatch):
     if TASKS[task].keeps:
         (preset,) = tmp_path.glob("out/presets/*")
         assert (preset / "model.weights.h5").is_file()
-        assert "keras_synth" in (preset / "README.md").read_text()
+        assert "log-perplexity" in card(preset)
 
 
 @pytest.mark.once
@@ -150,7 +150,10 @@ def test_a_preset_is_where_other_runs_start(tmp_path):
 
 
 @pytest.mark.parametrize("options", [[], ["--variant", "fnet"]])
-def test_train_saves_a_preset_that_reads_strings(options, tmp_path):
+def test_train_saves_a_preset_that_reads_strings(
+    options, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
     status, _, err = run(
         *("train", "--examples", "64", "--sequence-length", "16", *SMALL),
         *("--lengths", *options, "--output", tmp_path),
@@ -160,8 +163,27 @@ def test_train_saves_a_preset_that_reads_strings(options, tmp_path):
         str(tmp_path / "preset")
     )
     assert classifier.predict(["The plot was dull."], verbose=0).shape == (1, 2)
-    card = (tmp_path / "preset" / "README.md").read_text()
-    assert "SynthesizerTextClassifier.from_preset" in card
+    text = card(tmp_path / "preset")
+    assert 'SynthesizerTextClassifier.from_preset("preset")' in text
+    (result,) = results(tmp_path)
+    assert f"accuracy {100 * result['result']['score']:.2f}%" in text
+    assert str(tmp_path) not in text.replace(result["command"], "")
+    assert "init" not in text
+
+
+@pytest.mark.once
+def test_a_preset_replaces_that_of_another_variant(tmp_path):
+    words = ["train", "--examples", "48", "--sequence-length", "16", *SMALL]
+    words += ["--lengths", "--output", tmp_path]
+    for variant, more in {"R": [], "V": [], "R ": ["--resume"]}.items():
+        status, _, err = run(*words, "--variant", variant.strip(), *more)
+        assert status == 0, err
+        config = json.loads((tmp_path / "preset/config.json").read_text())
+        assert config["config"]["synthesizer"] == variant.strip()
+        text = (tmp_path / "preset/README.md").read_text()
+        assert f"attention '{variant.strip()}'" in text
+    assert len(results(tmp_path)) == 2
+    assert not [*tmp_path.glob(".preset*")]
 
 
 @pytest.mark.once

@@ -64,6 +64,15 @@ def start(*arguments, **options):
     )
 
 
+def card(preset):
+    """The card of a preset, whose code is executed in a separate namespace."""
+    text = (preset / "README.md").read_text()
+    code = text.partition("```python")[2].partition("```")[0]
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(code, {})
+    return text
+
+
 def results(folder):
     """All results in a folder."""
     paths = sorted(folder.glob("runs/*.json"))

@@ -95,13 +95,7 @@ class ModelMixin(Mixin):
         ) as aside:
             path = os.path.join(aside, folder.name)
             super().save_to_preset(path, **kwargs)
-            _put_back(folder)
-            if folder.exists():
-                os.rename(folder, _aside(folder))
-            try:
-                os.rename(path, folder)
-            finally:
-                _put_back(folder)
+            replace_preset(path, folder)
 
     def export(
         self,
@@ -160,6 +154,17 @@ def atomic_path(filepath: FilePath, overwrite: bool) -> Iterator[str]:
         yield os.path.join(aside, path.name)
         for file in pathlib.Path(aside).iterdir():
             os.replace(file, path.parent / file.name)
+
+
+def replace_preset(path: FilePath, folder: pathlib.Path) -> None:
+    """Renames a preset, which replaces an older one as a whole."""
+    _put_back(folder)
+    if folder.exists():
+        os.rename(folder, _aside(folder))
+    try:
+        os.rename(path, folder)
+    finally:
+        _put_back(folder)
 
 
 def _aside(folder):
