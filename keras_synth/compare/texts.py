@@ -160,7 +160,8 @@ class MaskedLM(Texts):
         return {**ids, "special": list(map(int, special))}
 
     def use(self, notes):
-        return 'model.fill_mask("a [MASK] text")'
+        mask = tokenizer_of(notes).mask_token
+        return f"model.fill_mask({f'a {mask} text'!r})"
 
     def split(self, split, notes, settings, **options):
         rows = pretraining.pack_tokens(

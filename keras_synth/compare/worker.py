@@ -42,8 +42,9 @@ A `{model}` with the attention {variant!r}, trained by
 {command}
 ```
 
-Its results are in `runs/{name}.json`.{score} To load it, in the folder where
-the command was run:
+Its results are in `runs/{name}.json`.{score}
+
+To load it, in the folder where the command was run:
 
 ```python
 {code}

@@ -39,6 +39,7 @@ CASES = {  # and words of the result
     "language_model --data a.txt --tokens subwords --vocabulary-size 270 "
     "--sequence-length 16": "perplexity per word",
     f"masked_lm {WORDS} --vocabulary-size 300": "frequencies",
+    "masked_lm --data a.txt --tokens bytes --sequence-length 16": "frequencies",
     "span_corruption --examples 64 --sequence-length 32 "
     "--vocabulary-size 400": "frequencies",
     "listops --examples 64 --sequence-length 20 --lengths 12": "the majority",

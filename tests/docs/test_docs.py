@@ -114,14 +114,17 @@ class Parsed(Exception):
 @pytest.fixture
 def parses(monkeypatch):
     """A function that runs Python's arguments until they are parsed."""
-    parse = argparse.ArgumentParser.parse_args
+    parse = argparse.ArgumentParser.parse_known_args
 
     def parse_and_stop(self, arguments=None, namespace=None):
         self.allow_abbrev = False
-        parse(self, arguments, namespace)
+        _, unknown = parse(self, arguments, namespace)
+        assert not unknown
         raise Parsed
 
-    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
+    monkeypatch.setattr(
+        argparse.ArgumentParser, "parse_known_args", parse_and_stop
+    )
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
 
     def start(words):
