@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_synth._backend.tensors import axis_size
 from keras_synth.attend import attend
-from keras_synth.attention.logits import Logits
+from keras_synth.attention.logits import Logits, Weights
 from keras_synth.attention.masks import zero_padded_columns
 from keras_synth.attention.patterns import Window
 from keras_synth.attention.positions import shortest
@@ -108,7 +108,7 @@ class HeadGroups:
                 start=mask.start,
                 length=axis_size(own_values, 1),
             )
-            if not isinstance(logits, Logits):
+            if not isinstance(logits, (Logits, Weights)):
                 raise TypeError(
                     f"`call` of {type(group).__name__} must return "
                     "keras_synth.logits.Logits, such as Logits(bias=tensor). "
