@@ -291,7 +291,7 @@ def chart(group):
         steps.set_ylabel("training loss, mean of the epoch so far")
         epochs.set_xlabel("epoch")
         epochs.set_ylabel(heading)
-        epochs.xaxis.set_major_locator(MaxNLocator(integer=True))
+        epochs.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         found = dict(zip(*steps.get_legend_handles_labels()[::-1], strict=True))
         figure.legend(
             found.values(),
