@@ -143,9 +143,10 @@ def grid(variants, seeds, backends):
     """Returns all runs; without backends, those of the default one."""
     _check("variants", variants, str, '["V", "R"]')
     _check("seeds", seeds, int, "[0, 1]")
-    if min(seeds) < 0:
+    if not 0 <= min(seeds) <= max(seeds) < 2**32:  # NumPy's
         raise ValueError(
-            f"`seeds` must be integers of at least 0. Received: seeds={seeds!r}"
+            "`seeds` must be integers from 0 to 2**32 - 1. Received: "
+            f"seeds={seeds!r}"
         )
     if len(backends):
         _check("backends", backends, str, '["jax"]')

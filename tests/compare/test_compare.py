@@ -296,7 +296,7 @@ def test_models_need_a_file_and_arrays_numbers(monkeypatch, tmp_path):
 
 LISTS = {
     "variants": ("V", ["R", 1], []),
-    "seeds": (0, [-1], ["0"], []),
+    "seeds": (0, [-1], [2**32], ["0"], []),
     "backends": ("jax", [1]),
 }
 

@@ -366,7 +366,9 @@ def _checked_texts(texts, vocabulary_size):
     """Texts as a list of strings, at least one of them with a word."""
     check_positive("vocabulary_size", vocabulary_size)
     received = texts
-    if hasattr(texts, "__len__") and not isinstance(texts, (str, bytes, dict)):
+    # A table would be read as the names of its columns.
+    is_column = hasattr(texts, "__len__") and getattr(texts, "ndim", 1) == 1
+    if is_column and not isinstance(texts, (str, bytes, dict)):
         texts = [x.decode() if isinstance(x, bytes) else x for x in texts]
         for at, text in enumerate(texts):
             if not isinstance(text, str):
@@ -377,6 +379,7 @@ def _checked_texts(texts, vocabulary_size):
         if any(text.strip() for text in texts):
             return texts
     raise ValueError(
-        "texts must be a list of strings, at least one of them with a word. "
+        "texts must be a list or one column of strings, at least one of them "
+        "with a word. "
         f"Received: {received!r:.60}"
     )
