@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy
+from backend import gradients, numpy
 from cached import in_parts
 from keras import ops
 
@@ -108,6 +108,31 @@ def test_an_attention_bias_passes_through_decoders_with_and_without_caches():
 
     found = in_parts(block, x, (4, 5, N), N, source, of_part)
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.each_backend
+@pytest.mark.parametrize("normalize_first", [False, True])
+def test_nan_in_padding_reaches_no_gradient(normalize_first):
+    options = {"synthesizer": "V", "normalize_first": normalize_first}
+    real = np.arange(T) < np.array([T, 4, 1])[:, None]
+    spoiled = np.where(real[..., None], normal(3, T, D), np.float32(np.nan))
+
+    def loss(y):
+        return ops.sum(ops.where(real[..., None], y, 0.0) ** 3)
+
+    encoder = SynthesizerEncoder(16, H, **options)
+    decoder = SynthesizerDecoder(16, H, **options)
+    encoder.build(spoiled.shape)
+    decoder.build(spoiled.shape, spoiled.shape)
+    slopes = gradients(lambda x: loss(encoder(x, real)), spoiled)
+    masks = {"decoder_padding_mask": real, "encoder_padding_mask": real}
+    slopes += gradients(
+        lambda x, source: loss(decoder(x, source, **masks)), spoiled, spoiled
+    )
+    for slope in slopes:
+        assert np.isfinite(slope).all()
+        assert not slope[~real].any()
+        assert np.abs(slope[real]).max() > 1e-4
 
 
 # --- dropout ------------------------------------------------------------------
