@@ -25,39 +25,6 @@ def made(name, **options):
     return randomized(mixers.get(name, H, K, N, seed=0, **options))
 
 
-# --- queries and sources of different lengths ---------------------------------
-
-
-def row_by_row(mixer, query, source, real=None):
-    """Each query on its own, not causal, the keys up to its place real."""
-    (batch, target, _), length = query.shape, source.shape[1]
-    seen = np.arange(length) <= np.arange(target)[:, None]  # (T, S)
-    seen = np.tile(seen, (batch, 1))
-    if real is not None:
-        seen &= np.repeat(real, target, axis=0)
-    rows = mixer(
-        ops.reshape(query, (-1, 1, D)),
-        ops.repeat(source, target, axis=0),
-        value_mask=seen,
-    )
-    return ops.reshape(rows, (batch, target, D))
-
-
-@each_name
-@pytest.mark.parametrize(
-    "lengths", [(5, 7), (7, 5), (256, 128), (128, 256), (130, 256), (300, 200)]
-)
-def test_a_query_sees_the_keys_up_to_its_place(name, lengths):
-    """Also of several chunks, the last of which is not full."""
-    mixer = made(name)
-    query, source = (normal(2, n, D, seed=n) for n in lengths)
-    real = padding(lengths[1], 1, size=lengths[1])
-    for mask in (None, real):
-        found = mixer(query, source, value_mask=mask, use_causal_mask=True)
-        expected = row_by_row(mixer, query, source, mask)
-        np.testing.assert_allclose(numpy(found), numpy(expected), atol=1e-4)
-
-
 # --- states -------------------------------------------------------------------
 
 
