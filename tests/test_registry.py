@@ -8,7 +8,6 @@ import keras
 import numpy as np
 import pytest
 from backend import numpy
-from described import described
 
 import keras_synth
 from keras_synth import mixers, synthesizers
@@ -29,37 +28,6 @@ serialize = keras.saving.serialize_keras_object
 
 def get(identifier, **options):
     return synthesizers.get(identifier, H, K, N, **options)
-
-
-# Keyword options.
-
-
-@pytest.mark.once
-@pytest.mark.parametrize(
-    ("identifier", "options", "same"),
-    [
-        ("FR", {"rank": 4}, "FR(rank=4)"),
-        ("R", {"long_inputs": "tile"}, "R(long_inputs='tile')"),
-        ("D", {"hidden_dim": None}, "D(hidden_dim=None)"),
-        ("FR(rank=4)", {"dtype": "float16"}, "FR(rank=4, dtype='float16')"),
-        ("R+V", {"per_head": False}, "mixture(R+V, per_head=False)"),
-        ("R+V", {"use_bias": False}, "mixture(R+V(use_bias=False))"),
-        (
-            "mixture(D+V, share_queries=True)",
-            {"kernel_initializer": "ones"},
-            "mixture(D(kernel_initializer='ones')"
-            "+V(kernel_initializer='ones'), share_queries=True)",
-        ),
-        (
-            "R + V(dtype='float16')",
-            {"dtype": "bfloat16"},
-            "mixture(R(dtype='bfloat16') + V(dtype='float16'), "
-            "dtype='bfloat16')",
-        ),
-    ],
-)
-def test_keyword_options_equal_those_in_brackets(identifier, options, same):
-    assert described(get(identifier, **options)) == described(get(same))
 
 
 def test_the_name_of_a_layer_is_for_the_whole_mixture():
