@@ -22,13 +22,6 @@ def made(name, **options):
     return randomized(mixers.get(name, H, **options), 0.5)
 
 
-def ragged():
-    """Padding at the end, between tokens, at the start, and everywhere."""
-    mask = np.ones((4, T), bool)
-    mask[0, 4:] = mask[1, 2:4] = mask[2, :3] = mask[3] = False
-    return mask
-
-
 def test_pooling_sums_in_float32():
     layer = mixers.get("pooling(size=33)", dtype="bfloat16")
     x = np.full((1, 40, D), 1.03125, "float32")  # exact in bfloat16
@@ -51,15 +44,6 @@ def test_dropout_is_of_taps_and_seeded():
         np.testing.assert_array_equal(*outputs)
         within = np.abs(np.diff(outputs[0][:, 5:-5], axis=1)).max()
         assert (within < 1e-6) == (name == "light_conv")
-
-
-@pytest.mark.parametrize(
-    "name, tokens",
-    [("light_conv", 6), ("dynamic_conv(width=1)", 1), ("pooling(size=4)", 3)],
-)
-def test_a_cache_is_of_the_last_tokens(name, tokens):
-    layer = randomized(mixers.get(name, H))
-    assert tuple(layer.make_cache(4, 99)["tokens"].shape) == (4, tokens, D)
 
 
 @pytest.mark.parametrize(

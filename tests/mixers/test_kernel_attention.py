@@ -29,12 +29,9 @@ def made(name, **options):
 
 
 @each_name
-def test_a_state_has_constant_size_and_can_be_read_in_any_order(name):
+def test_a_state_can_be_read_in_any_order(name):
     mixer, x = made(name), normal(3, T, D)
-    cache = mixer.make_cache(3, N)
-    features = mixer.num_features
-    assert cache["sums"].shape == (3, H, features, K + 1)
-    _, cache = mixer.call_with_cache(x[:, :3], cache, 0)
+    _, cache = mixer.call_with_cache(x[:, :3], mixer.make_cache(3, N), 0)
     found, _ = mixer.call_with_cache(x[:, 3:], cache, 3, use_causal_mask=False)
     expected = numpy(mixer(x))[:, 3:]
     np.testing.assert_allclose(numpy(found), expected, atol=1e-4)

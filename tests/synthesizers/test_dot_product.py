@@ -50,32 +50,6 @@ def test_rotations_equal_those_of_keras_hub(percentage):
     np.testing.assert_array_equal(found[..., width:], x[..., width:])
 
 
-def test_rotated_logits_depend_on_distances():
-    layer = SyntheticAttention(H, K, synthesizer="V(rotary=True)")
-    token = normal(B, 1, D)
-    _, scores = layer(np.repeat(token, T, 1), return_attention_scores=True)
-    logits = np.log(numpy(scores))
-    logits -= logits[..., :1]
-    ahead = logits[..., 1:, 1:] - logits[..., 1:, 1:2]
-    before = logits[..., :-1, :-1] - logits[..., :-1, :1]
-    np.testing.assert_allclose(ahead, before, atol=1e-4)
-    assert np.ptp(logits, axis=-1).min() > 1e-3
-
-
-@pytest.mark.parametrize(
-    "name, shape",
-    [
-        ("V(num_key_value_heads=2)", (B, 5, 2, 2 * K)),
-        ("R + V(num_key_value_heads=1)", (B, 5, 1, 2 * K)),
-        ("D + V(rotary=True)", (B, 5, 4, 2 * K)),
-    ],
-)
-def test_a_cache_has_the_heads_of_keys_and_values(name, shape):
-    layer = mixers.get(name, H, K, T)
-    layer(normal(B, T, D))
-    assert tuple(layer.make_cache(B, 5).shape) == shape
-
-
 def test_heads_without_keys_share_values():
     layer = mixers.get("R", H, K, T)
     assert layer.num_key_value_heads is None
@@ -88,21 +62,6 @@ def test_heads_without_keys_share_values():
     context = np.einsum("bhts,bshv->bthv", numpy(scores), values)
     expected = numpy(layer.attention_output(context))
     np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
-    assert layer.make_cache(B, 5).shape[2] == 2
-
-
-def test_a_window_remembers_rotated_positions():
-    layer = SyntheticAttention(
-        H, K, synthesizer="V(rotary=True)", pattern="local(window=2)"
-    )
-    x = normal(B, T, D)
-    expected = numpy(layer(x, use_causal_mask=True))
-    cache, found = layer.make_cache(B, T), []
-    for t in range(0, T, 3):
-        y, cache = layer.call_with_cache(x[:, t : t + 3], cache, t)
-        found.append(numpy(y))
-    assert cache["tokens"].shape[1] == 2
-    np.testing.assert_allclose(np.concatenate(found, 1), expected, atol=2e-6)
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,6 @@ def test_tensors_of_all_pairs_are_never_made():
     assert max(sizes) < length * length / 2
 
 
-def test_a_decoder_remembers_the_values_of_the_window_only():
-    layer = made()
-    assert layer.make_cache(3, T)["tokens"].shape == (3, W, H, K)
-    assert not layer.overwrites_cache
-
-
 def test_each_group_of_heads_sees_its_own():
     layer = made(f"heads(1 * local_dense(window={W}) + 1 * V)")
     x = normal(2, T, D)
