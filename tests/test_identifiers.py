@@ -110,6 +110,18 @@ SAME = [
             " fr(rank=3,)\n+ fix() ",
         )
     ),
+    # groups of heads
+    *(
+        (
+            get(spelled),
+            synthesizers.HeadGroupsSynthesizer([V(1, K), R(1, N)]),
+        )
+        for spelled in (
+            "heads(V=1, R=1)",
+            "heads(1 * V + 1 * R)",
+            "HEADS(dot_product=1, R=1)",
+        )
+    ),
     # options as keywords
     (get("D", hidden_dim=None), get("D(hidden_dim=None)")),
     (

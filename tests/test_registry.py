@@ -121,10 +121,13 @@ def weights_of(synthesizer):
     return {w.path.split("/", 1)[1]: numpy(w) for w in synthesizer.weights}
 
 
-@pytest.mark.parametrize("identifier", ["R+R+FR+D+FD+V", "V", "D", "FD", "FR"])
+@pytest.mark.parametrize(
+    "identifier",
+    ["R+R+FR+D+FD+V", "V", "D", "FD", "FR", "heads(R=1, FR=1)"],
+)
 def test_a_seed_makes_initial_values_reproducible(identifier):
     options = {"bias_initializer": "normal"}
-    if identifier == "FR":
+    if identifier in ("FR", "heads(R=1, FR=1)"):
         options = {}
     made = get(identifier, seed=7, **options)
     first = list(weights_of(made).values())
@@ -156,9 +159,25 @@ def test_an_initializer_with_a_seed_keeps_it():
     np.testing.assert_array_equal(*tables)
 
 
-def test_a_mixture_of_objects_has_no_seed():
+def test_sums_and_groups_of_objects_have_no_seed():
     with pytest.raises(ValueError, match="each of its parts"):
         MixtureSynthesizer([RandomSynthesizer(H, N)], seed=3)
+    with pytest.raises(ValueError, match=r"has no initial values.*Received"):
+        synthesizers.HeadGroupsSynthesizer([RandomSynthesizer(H, N)], seed=3)
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize(
+    "name", ["FR", "mlp_mixer(use_bias=False)", "linformer", "compressed"]
+)
+def test_two_tables_of_a_layer_start_apart(name, seed):
+    layer = mixers.get(name, H, K, N, seed=seed)
+    layer.build((None, N, D))
+    tables = [numpy(w) for w in layer.weights if "kernel/" not in w.path]
+    tables = [x for x in tables if x.any()]
+    assert len(tables) >= 2
+    for one, other in itertools.combinations(tables, 2):
+        assert one.shape != other.shape or np.abs(one - other).max() > 0.01
 
 
 # Names of your own.

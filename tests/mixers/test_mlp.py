@@ -26,16 +26,6 @@ def test_gelu_is_the_default_and_exact():
         assert layer.get_config()["activation"] == "gelu"
 
 
-def test_an_mlp_without_biases_has_two_matrices_that_differ():
-    for seed in (None, 1):
-        layer = mixers.get(
-            "mlp_mixer", None, None, N, use_bias=False, seed=seed
-        )
-        layer(normal(2, T, D))
-        assert [w.name for w in layer.weights] == ["W1", "W2"]
-        assert np.abs(numpy(layer.W1) - numpy(layer.W2)).max() > 0.1
-
-
 def test_gmlp_starts_as_a_feed_forward_network():
     """W is near zero and b is one: the gate is open."""
     layer = mixers.get("gmlp", max_length=N)

@@ -126,23 +126,6 @@ def test_one_part_with_a_bias_needs_no_alphas():
 # --- groups of heads ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "identifier",
-    ["heads(V=1, R=3)", "heads(1 * V + 3 * R)", "HEADS(dot_product=1, R=3)"],
-)
-def test_spellings_of_groups(identifier):
-    synthesizer = synthesizers.get(identifier, H, K, N)
-    kinds = [
-        (type(part).__name__, part.num_heads, part.name)
-        for part in synthesizer.synthesizers
-    ]
-    assert kinds == [
-        ("DotProductSynthesizer", 1, "group_0"),
-        ("RandomSynthesizer", 3, "group_1"),
-    ]
-    assert synthesizer.num_heads == H
-
-
 def test_groups_pay_only_for_themselves():
     x = normal(2, T, D)
     whole = SyntheticAttention(
@@ -154,8 +137,6 @@ def test_groups_pay_only_for_themselves():
     # One head of keys, not four; R's and D's heads have no keys.
     assert whole.synthesizer.synthesizers[0].key.kernel.shape == (D, 1, K)
     assert whole.cache_dim == (2 * K, K)
-    cache = whole.make_cache(2, N)
-    assert [tuple(x.shape) for x in cache] == [(2, N, 1, 2 * K), (2, N, 3, K)]
 
 
 def test_masks_and_biases_of_heads_go_to_their_groups():
@@ -171,24 +152,3 @@ def test_masks_and_biases_of_heads_go_to_their_groups():
         scores = numpy(layer(x, **arguments, return_attention_scores=True)[1])
         assert not scores[~allowed].any()
         np.testing.assert_allclose(scores[:, ::2], plain[:, ::2], atol=1e-6)
-
-
-def test_initial_values_of_groups_follow_the_seed():
-    first, second, other = (
-        synthesizers.get("heads(R=2, FR=2)", H, K, N, seed=seed)
-        for seed in (1, 1, 2)
-    )
-    for synthesizer in (first, second, other):
-        synthesizer.build((None, T, D))
-    for a, b, c in zip(
-        first.weights, second.weights, other.weights, strict=True
-    ):
-        np.testing.assert_array_equal(numpy(a), numpy(b))
-        assert not np.array_equal(numpy(a), numpy(c))
-
-
-def test_groups_have_no_seed():
-    with pytest.raises(ValueError, match=r"has no initial values.*Received"):
-        synthesizers.HeadGroupsSynthesizer(
-            [synthesizers.get("V", H, K)], seed=1
-        )

@@ -6,11 +6,10 @@ import keras
 import numpy as np
 from arrays import normal
 from backend import numpy
-from cases import D, H, K, N, T, each_case, shared
+from cases import D, T, each_case, shared
 from keras import ops
 
 from keras_synth.layers import SyntheticAttention
-from keras_synth.synthesizers import FactorizedRandomSynthesizer
 
 
 @each_case
@@ -43,26 +42,6 @@ def test_keys_are_as_wide_as_promised(case):
         else:
             heads = group.num_key_value_heads or group.num_heads
             assert own.shape == (2, T, heads, group.key_dim)
-
-
-def test_one_head_of_constant_keys_is_the_formula():
-    """TensorFlow's kernel for this product writes beyond its end."""
-    layer = SyntheticAttention(1, K, synthesizer="D", max_length=N)
-    x = normal(3, T, D)
-    layer(x)
-    for _ in range(20):
-        found, scores = layer(x), layer(x, return_attention_scores=True)[1]
-        context = ops.einsum("bhts,bshv->bthv", scores, layer.value(x))
-        expected = numpy(layer.attention_output(context))
-        np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
-
-
-def test_tables_of_low_rank_start_apart_without_a_seed():
-    for seed in (None, 1):
-        synthesizer = FactorizedRandomSynthesizer(H, N, seed=seed)
-        synthesizer.build((None, None, D))
-        R1, R2 = (numpy(w.value) for w in synthesizer.weights)
-        assert np.abs(R1 - R2).max() > 0.01
 
 
 def test_attention_has_the_arguments_of_multi_head_attention():
