@@ -25,8 +25,10 @@ def made(name="V", **options):
     return layer
 
 
-@pytest.mark.parametrize("name", ["V", "R + V", "alibi + V"])
-@pytest.mark.parametrize("masked", ["nothing", "padding", "the future"])
+@pytest.mark.parametrize(
+    "name, masked",
+    [("V", "nothing"), ("R + V", "padding"), ("alibi + V", "the future")],
+)
 @pytest.mark.parametrize("compiled", [True, False])
 def test_the_kernel_is_never_called(name, masked, compiled, monkeypatch):
     layer = made(name)

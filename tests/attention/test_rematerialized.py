@@ -75,9 +75,7 @@ def changing(name):
     return outputs, normal(6, T, D), normal(6, 1, seed=1), 2
 
 
-each_backend = pytest.mark.each_backend
 ALONE = [alone(block, name) for block in BLOCKS for name in "VR"]
-CHANGING = ["performer(redraw_interval=2)", "routing(clusters=2)"]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +83,11 @@ CHANGING = ["performer(redraw_interval=2)", "routing(clusters=2)"]
     [
         *(averaged(names) for names in (SYNTHESIZERS, MORE)),
         *ALONE,
-        *(pytest.param(changing(x), marks=each_backend) for x in CHANGING),
+        changing("routing(clusters=2)"),
+        pytest.param(
+            changing("performer(redraw_interval=2)"),
+            marks=pytest.mark.each_backend,
+        ),
     ],
 )
 def test_a_model_made_in_a_remat_scope_is_fit_alike(case):

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy
+from backend import numpy, some_on_each_backend
 from cached import in_parts
 from cases import H, K, N, T, randomized
 from keras import ops
@@ -114,30 +114,22 @@ def test_half_precision_caches_stay_half():
     np.testing.assert_allclose(numpy(output), expected, atol=0.05)
 
 
-@pytest.mark.each_backend
-@pytest.mark.parametrize("name", ["linear", "performer(features=8, seed=1)"])
+@pytest.mark.parametrize(
+    "name",
+    some_on_each_backend(["linear", "performer(features=8)"], ["linear"]),
+)
 def test_half_precision_does_not_round_sums_over_the_past(name):
     """Otherwise a sum of 300 tokens would forget the next ones."""
     keras.config.set_dtype_policy("mixed_bfloat16")
     block = SynthesizerDecoder(16, H, synthesizer=name)
     x = tokens(300)
-    block(x)
+    block.build(x.shape)
     states = []
-    for ends in ((300,), (290, 295, 298, 300)):
-        state, _ = block.make_caches(3, 300)
-        for start, end in itertools.pairwise((0, *ends)):
-            output, state = block(
-                x[:, start:end],
-                self_attention_cache=state,
-                self_attention_cache_update_index=start,
-            )
-        states.append(state)
-        dtype = keras.backend.standardize_dtype(output.dtype)
-        assert dtype == "bfloat16"
+    for ends in ((300,), (290, 295, 300)):
+        _, state = in_parts(block, x, ends, 300)
+        states.append(keras.tree.map_structure(numpy, state))
     keras.tree.map_structure(
-        lambda a, b: np.testing.assert_allclose(
-            numpy(a), numpy(b), rtol=1e-5, atol=1e-4
-        ),
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-4),
         *states,
     )
 
@@ -186,7 +178,7 @@ def test_masks_count_with_a_cache_as_without(cross):
         return side
 
     source = encoder.get("encoder_sequence")
-    found = in_parts(block, x, range(4, N + 1), N, source, of_part)
+    found, _ = in_parts(block, x, range(4, N + 1), N, source, of_part)
     np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
 
 
