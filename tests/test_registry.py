@@ -80,14 +80,9 @@ def test_checking_makes_no_layer_and_draws_no_seed(monkeypatch):
 @pytest.mark.parametrize(
     ("identifier", "num_heads", "max_length"),
     [
-        ("Q", H, N),
-        ("R+", H, N),
-        ("R(foo=3)", H, N),
         ("R(max_length=4)", H, N),
-        ("R", None, N),
         ("R+V", H, None),
         (3, H, N),
-        (None, H, N),
         (lambda: RandomSynthesizer(H, N), H + 1, N),
         (lambda: RandomSynthesizer(H, N), H, N + 1),
         (lambda: get("R+V"), H + 1, N),

@@ -1,9 +1,11 @@
 """Tables of distances, biases outside the alphas, and groups of heads."""
 
+import keras
 import numpy as np
 import pytest
 from arrays import normal
 from backend import numpy
+from cases import randomized
 from keras import ops
 from keras_hub.src.models.t5.t5_multi_head_attention import (  # its formula
     T5MultiHeadAttention,
@@ -152,3 +154,60 @@ def test_masks_and_biases_of_heads_go_to_their_groups():
         scores = numpy(layer(x, **arguments, return_attention_scores=True)[1])
         assert not scores[~allowed].any()
         np.testing.assert_allclose(scores[:, ::2], plain[:, ::2], atol=1e-6)
+
+
+# --- local dense: loops over neighbours, of any length ------------------------
+
+W = 2
+
+
+def local(name=f"local_dense(window={W})", **options):
+    layer = SyntheticAttention(2, K, synthesizer=name, **options)
+    layer.build((None, None, D))
+    return randomized(layer, 0.7)
+
+
+@pytest.mark.each_backend
+@pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="JAX says what it will compute"
+)
+def test_tensors_of_all_pairs_are_never_local():
+    import jax
+
+    length = 1024
+    layer = local()
+    trace = jax.make_jaxpr(lambda x: jax.grad(lambda y: layer(y).sum())(x))(
+        np.zeros((1, length, D), "float32")
+    )
+    sizes = [
+        np.prod(variable.aval.shape)
+        for equation in trace.jaxpr.eqns
+        for variable in equation.outvars
+    ]
+    assert max(sizes) < length * length / 2
+
+
+def test_each_group_of_heads_sees_its_own():
+    layer = local(f"heads(1 * local_dense(window={W}) + 1 * V)")
+    x = normal(2, T, D)
+    _, scores = layer(x, return_attention_scores=True)
+    near = np.abs(np.subtract.outer(*2 * [np.arange(T)])) <= W
+    assert (
+        (numpy(scores) > 0).sum((0, 2, 3)) == [2 * near.sum(), 2 * T * T]
+    ).all()
+    narrow = local(
+        f"heads(1 * local_dense(window={W}) + 1 * V)", sliding_window=2
+    )
+    _, scores = narrow(x, return_attention_scores=True)
+    assert (numpy(scores) > 0).sum() == 2 * 2 * (3 * T - 2)
+
+
+def test_another_sequence_is_an_error():
+    layer, x = local(), normal(2, T, D)
+    for call in (
+        lambda: layer(x, normal(2, T + 1, D)),
+        lambda: layer.call_with_cache(x, layer.remember(x)),
+        lambda: layer(keras.Input((3, D)), keras.Input((4, D))),
+    ):
+        with pytest.raises(ValueError, match=r"neighbours.*Received"):
+            call()
