@@ -116,7 +116,7 @@ each_synthesizer = pytest.mark.parametrize(
     ids=name_of,
 )
 each_mixer = pytest.mark.parametrize(
-    "name", some_on_each_backend(MIXERS, MIXERS[::4])
+    "name", some_on_each_backend(MIXERS, MIXERS[::6])
 )
 
 
