@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_synth import mixers, synthesizers
-from keras_synth.identifiers import Term, read
+from keras_synth.identifiers import read
 from keras_synth.layers import SyntheticAttention
 from keras_synth.synthesizers import (
     DenseSynthesizer,
@@ -32,25 +32,9 @@ def get(identifier, **options):
 
 
 @pytest.mark.once
-def test_a_string_becomes_a_tree_of_names_options_and_sums():
-    first, second = read("FR(rank=32) + V", "")
-    assert first == Term("FR", {"rank": 32}, text="FR(rank=32)")
-    assert second == Term("V", text="V")
-    text = "mixture( linformer(rank=-64)+local (window=(1, 2)), share = None )"
-    (term,) = read(text, "")
-    assert (term.name, term.options) == ("mixture", {"share": None})
-    inner = [(part.name, part.options) for part in term.parts]
-    assert inner == [
-        ("linformer", {"rank": -64}),
-        ("local", {"window": (1, 2)}),
-    ]
-    assert read(term.text, "") == (term,)
-
-
-@pytest.mark.once
 def test_quoted_text_stays_as_it_is():
     (term,) = read("a-b  c(x='fixed random - \\' #', y=\"d - e\")", "")
-    assert term.name == "a_b_c"
+    assert (term.name, read(term.text, "")) == ("a_b_c", (term,))
     assert term.options == {"x": "fixed random - ' #", "y": "d - e"}
 
 
@@ -186,7 +170,6 @@ def test_every_public_synthesizer_has_a_name():
         ("FR+V", {"foo": 3}, "no option `foo`.*per_head"),
         ("FR(rank=4)", {"rank": 4}, "not both"),
         ("FR(rank=0)", {}, "`rank` must be a positive"),
-        ("FR(rank=4, rank=4)", {}, "'rank' twice"),
         ("FR(32)", {}, r'write "FR\(rank=32\)"'),
         ("FR(R, V)", {}, r'2 values without a name.*"FR\(R \+ V\)"'),
         ("R,V", {}, r'write "R \+ V"'),
@@ -194,18 +177,13 @@ def test_every_public_synthesizer_has_a_name():
         ("R(long_inputs=tile)", {}, "not a literal.*strings in quotes"),
         ("FR(**{'rank': 8})", {}, "Options need names"),
         ("FR(rank=8", {}, "never closed"),
-        ("FR # rank", {}, "'#'"),
         ("R + (D + V)", {}, "is not a name"),
-        ("random-ish", {}, "Unknown synthesizer 'random_ish'.*'random'"),
         ("R(D + V)", {}, 'Only "mixture" and "heads"'),
         ("mixture", {}, "they require them"),
-        ("2 * V", {}, "inside heads.*Received: 2 for"),
         ("heads(V=1)", {}, "must add up.*num_heads=2, 1 heads"),
         ("heads(V=True, R=1)", {}, "Each group.*Received: True for"),
         ("R(max_length=4)", {}, "has its own.*max_length=9.*=4"),
-        ("R(max_length=None)", {}, "`max_length` must be"),
         ("R(seed='a')", {}, "`seed` must be an integer"),
-        ("R+V", {"seed": 1.5}, "`seed` must be an integer"),
         ("R(name='a/b')", {}, "name"),
         ({"a": 1}, {}, "Received"),
         (["R", "V"], {}, r'write "R \+ V"'),

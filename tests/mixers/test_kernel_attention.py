@@ -119,27 +119,6 @@ def test_gradients_of_linear_attention_are_those_of_all_pairs(causal):
 # --- Performer ----------------------------------------------------------------
 
 
-def test_more_features_estimate_the_softmax_better():
-    """The error falls with the square root of their number."""
-    q, k, v = (0.35 * normal(1, T, H, K, seed=i) for i in range(3))
-    logits = ops.einsum("bthk,bshk->bhts", q, k) / K**0.5
-    expected = numpy(formulas.attention(logits, v))
-    errors = []
-    for features in (16, 64, 256):
-        squares = []
-        for seed in range(30):
-            name = f"performer(features={features}, seed={seed})"
-            mixer = mixers.get(name, H, K)
-            mixer.build((None, T, D))
-            found = numpy(mixer.attend(q, k, v, AttentionMask()))
-            squares.append(np.mean((found - expected) ** 2))
-        errors.append(np.mean(squares) ** 0.5)
-    assert errors[2] < 0.05
-    ratios = np.array(errors[:-1]) / errors[1:]
-    assert (ratios > 1.5).all()
-    assert (ratios < 2.7).all()
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @each_form
 def test_keys_of_large_norm_are_finite(dtype, causal):
