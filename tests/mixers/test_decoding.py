@@ -87,15 +87,26 @@ def test_cross_attention_works_with_any_synthesizer():
         SynthesizerDecoder(16, H, synthesizer="V", cross_synthesizer="Q")
 
 
-def test_one_of_two_caches_is_an_error():
-    x = tokens()
+def test_caches_and_masks_that_do_not_fit_are_errors():
+    x, source = tokens(), tokens(T)
     block = SynthesizerDecoder(16, H, synthesizer="R", max_length=N)
-    block(x, tokens(T))
+    block(x, source)
     own, cross = block.make_caches(3, N, T)
-    with pytest.raises(ValueError, match="both caches or none"):
-        block(x, tokens(T), self_attention_cache=own)
-    with pytest.raises(ValueError, match="both caches or none"):
-        block(x, tokens(T), cross_attention_cache=cross)
+    for caches in (
+        {"self_attention_cache": own},
+        {"cross_attention_cache": cross},
+    ):
+        with pytest.raises(ValueError, match="both caches or none"):
+            block(x, source, **caches)
+    block, _ = block_calls(cross=False)
+    own, _ = block.make_caches(3, N)
+    with pytest.raises(ValueError, match=r"or of the cache.*Received"):
+        block(
+            tokens(2),
+            decoder_padding_mask=np.ones((3, 5), bool),
+            self_attention_cache=own,
+            self_attention_cache_update_index=0,
+        )
 
 
 def test_half_precision_caches_stay_half():
@@ -201,18 +212,6 @@ def test_a_cache_of_the_last_tokens_keeps_to_the_pattern(name):
         outputs.append(numpy(output))
     found = np.concatenate(outputs, axis=1)
     np.testing.assert_allclose(found, numpy(expected), atol=1e-5)
-
-
-def test_a_padding_mask_of_another_length_is_an_error():
-    block, _ = block_calls(cross=False)
-    own, _ = block.make_caches(3, N)
-    with pytest.raises(ValueError, match=r"or of the cache.*Received"):
-        block(
-            tokens(2),
-            decoder_padding_mask=np.ones((3, 5), bool),
-            self_attention_cache=own,
-            self_attention_cache_update_index=0,
-        )
 
 
 @pytest.mark.parametrize("cross", [False, True])

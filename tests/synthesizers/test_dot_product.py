@@ -65,36 +65,30 @@ def test_heads_without_keys_share_values():
 
 
 @pytest.mark.parametrize(
-    "arguments, words",
+    "name, words",
     [
-        (dict(synthesizer="V", num_key_value_heads=3), "must divide"),
-        (dict(synthesizer="V(num_key_value_heads=3)"), "must divide"),
-        (dict(synthesizer="V", num_key_value_heads=0), "num_key_value_heads"),
-        (dict(synthesizer="additive", num_key_value_heads=2), 'only "V"'),
+        ("attention(V, num_key_value_heads=3)", "must divide"),
+        ("V(num_key_value_heads=3)", "must divide"),
+        ("attention(V, num_key_value_heads=0)", "num_key_value_heads"),
+        ("attention(additive, num_key_value_heads=2)", 'only "V"'),
+        ("attention(additive + V, num_key_value_heads=2)", "same number of k"),
         (
-            dict(synthesizer="additive + V", num_key_value_heads=2),
-            "same number of keys",
-        ),
-        (
-            dict(synthesizer="V(num_key_value_heads=4)", num_key_value_heads=2),
+            "attention(V(num_key_value_heads=4), num_key_value_heads=2)",
             "the same number of heads",
         ),
-        (dict(synthesizer="heads(V=2, R=2)", num_key_value_heads=2), "Groups"),
-        (
-            dict(synthesizer="heads(2*V(num_key_value_heads=1) + 2*R)"),
-            "Groups of heads",
-        ),
-        (dict(synthesizer="V(rotary=True, rotary_percentage=0.5)"), "even"),
-        (dict(synthesizer="V(rotary=True, rotary_percentage=2.0)"), "even"),
-        (dict(synthesizer="V(rotary=1.5)"), "rotary"),
-        (dict(synthesizer="V(rotary_percentage=0.5)"), "need rotary=True"),
-        (dict(synthesizer="V(rotary_max_wavelength=9)"), "need rotary=True"),
-        (dict(synthesizer="additive(rotary=True)"), "rotary"),
+        ("attention(heads(V=2, R=2), num_key_value_heads=2)", "Groups"),
+        ("heads(2*V(num_key_value_heads=1) + 2*R)", "Groups of heads"),
+        ("V(rotary=True, rotary_percentage=0.5)", "even"),
+        ("V(rotary=True, rotary_percentage=2.0)", "even"),
+        ("V(rotary=1.5)", "rotary"),
+        ("V(rotary_percentage=0.5)", "need rotary=True"),
+        ("V(rotary_max_wavelength=9)", "need rotary=True"),
+        ("additive(rotary=True)", "rotary"),
     ],
 )
-def test_heads_and_rotations_that_do_not_fit_are_refused(arguments, words):
-    with pytest.raises((ValueError, TypeError), match=words):
-        SyntheticAttention(H, K, max_length=T, **arguments)
+def test_heads_and_rotations_that_do_not_fit_are_refused(name, words):
+    with pytest.raises(ValueError, match=words):
+        mixers.get(name, H, K, T)
 
 
 def test_surgery_refuses_rotated_and_shared_keys():
