@@ -110,9 +110,9 @@ CONTEXTS = {
     "longformer(window=1, global_tokens=2)": lambda x, w, q, k, v: f.longformer(
         *(q, k, v, *projected(x, w, "global_")), size=1, tokens=2
     ),
-    "linear": lambda x, w, q, k, v: f.linear(q, k, v),
-    "performer(features=8)": lambda x, w, q, k, v: f.performer(
-        q, k, v, w["projection"]
+    "linear": lambda x, w, q, k, v, **seen: f.linear(q, k, v, **seen),
+    "performer(features=8)": lambda x, w, q, k, v, **seen: f.performer(
+        q, k, v, w["projection"], **seen
     ),
     "routing(clusters=5)": lambda x, w, q, k, v: f.routing(
         q, k, v, w["centroids"], size=3
@@ -179,48 +179,24 @@ def lower(W, causal):
 # --- the comparison -----------------------------------------------------------
 
 
-def built(identifier, **options):
-    """The layer with random weights, tokens, and the layer's weights."""
-    layer = mixers.get(
-        identifier, num_heads=H, key_dim=K, max_length=N, **options
-    )
-    x = ops.convert_to_tensor(normal(B, T, D))
-    layer(x, x)
-    for seed, weight in enumerate(layer.trainable_weights):
-        weight.assign(normal(*weight.shape, seed=seed + 1) / math.sqrt(2))
-    return layer, x, Weights(layer)
+def of_logits(logits, *normalizer, pattern=True):
+    def output(x, w, causal):
+        allowed = f.causal(T, T) & pattern if causal else pattern
+        values = f.split_heads(x, *w.dense("value"))
+        context = f.attention(logits(x, w), values, allowed, *normalizer)
+        return f.merge_heads(context, *w.dense("attention_output"))
+
+    return output
 
 
-def assert_same(layer, x, expected, **options):
-    np.testing.assert_allclose(
-        numpy(layer(x, x, **options)), numpy(expected), atol=1e-5, rtol=1e-5
-    )
+def of_context(context):
+    def output(x, w, causal):
+        *others, values = projected(x, w)
+        seen = {"allowed": f.causal(T, T)} if causal else {}
+        found = context(x, w, others[0], others[-1], values, **seen)
+        return f.merge_heads(found, *w.dense("attention_output"))
 
-
-def attended(x, w, logits, *choices):
-    values = f.split_heads(x, *w.dense("value"))
-    context = f.attention(logits, values, *choices)
-    return f.merge_heads(context, *w.dense("attention_output"))
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("identifier", LOGITS)
-def test_a_synthesizer_is_its_formula(identifier, causal):
-    layer, x, w = built(identifier)
-    allowed = f.causal(T, T) if causal else True
-    expected = attended(x, w, LOGITS[identifier](x, w), allowed)
-    assert_same(layer, x, expected, use_causal_mask=causal)
-
-
-@pytest.mark.parametrize(
-    "normalizer", ["softmax", "softmax1", "relu", "sigmoid"]
-)
-def test_a_normalizer_is_its_formula(normalizer):
-    layer, x, w = built("V", normalizer=normalizer)
-    logits = pairs_of_tokens(x, w)
-    allowed = f.causal(T, T)
-    expected = attended(x, w, logits, allowed, getattr(f, normalizer))
-    assert_same(layer, x, expected, use_causal_mask=True)
+    return output
 
 
 PATTERNS = {
@@ -238,48 +214,50 @@ PATTERNS = {
         f.random_blocks(T, T, 2, 2, max_length=N, seed=3)
     ),
 }
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_pattern_is_its_formula(pattern):
-    layer, x, w = built("V", pattern=pattern)
-    expected = attended(x, w, pairs_of_tokens(x, w), PATTERNS[pattern])
-    assert_same(layer, x, expected)
-
-
-def test_local_dense_is_its_formula():
-    layer, x, w = built("local_dense(window=2)")
-    logits = f.local_dense(x, *w.dense("hidden"), w["W2"], w["b2"])
-    assert_same(layer, x, attended(x, w, logits, f.window(T, T, 2)))
-
-
-@pytest.mark.parametrize("identifier", CONTEXTS)
-def test_a_mixer_with_heads_is_its_formula(identifier):
-    layer, x, w = built(identifier)
-    *others, values = projected(x, w)
-    context = CONTEXTS[identifier](x, w, others[0], others[-1], values)
-    expected = f.merge_heads(context, *w.dense("attention_output"))
-    assert_same(layer, x, expected)
-
-
-@pytest.mark.parametrize("identifier", ["linear", "performer(features=8)"])
-def test_a_product_of_features_is_its_causal_formula(identifier):
-    layer, x, w = built(identifier)
-    others = [w["projection"]] if "projection" in w else []
-    formula = getattr(f, identifier.partition("(")[0])
-    context = formula(*projected(x, w), *others, allowed=f.causal(T, T))
-    expected = f.merge_heads(context, *w.dense("attention_output"))
-    assert_same(layer, x, expected, use_causal_mask=True)
+NORMALIZERS = {
+    "softmax": f.softmax,
+    "softmax1": f.softmax1,
+    "relu": f.relu,
+    "sigmoid": f.sigmoid,
+}
+FORMULAS = {
+    **{name: of_logits(logits) for name, logits in LOGITS.items()},
+    **{
+        f"attention(V, normalizer='{name}')": of_logits(
+            pairs_of_tokens, weights
+        )
+        for name, weights in NORMALIZERS.items()
+    },
+    **{
+        f"attention(V, pattern='{name}')": of_logits(
+            pairs_of_tokens, pattern=pattern
+        )
+        for name, pattern in PATTERNS.items()
+    },
+    "local_dense(window=2)": of_logits(
+        lambda x, w: f.local_dense(x, *w.dense("hidden"), w["W2"], w["b2"]),
+        pattern=f.window(T, T, 2),
+    ),
+    **{name: of_context(context) for name, context in CONTEXTS.items()},
+    **OUTPUTS,
+}
+NOT_CAUSAL = {"fnet", *CONTEXTS} - {"linear", "performer(features=8)"}
 
 
 @pytest.mark.parametrize(
-    "identifier, causal",
-    [(x, False) for x in OUTPUTS] + [(x, True) for x in OUTPUTS if x != "fnet"],
+    "name, causal",
+    [(x, False) for x in FORMULAS]
+    + [(x, True) for x in FORMULAS if x not in NOT_CAUSAL],
 )
-def test_a_mixer_of_tokens_is_its_formula(identifier, causal):
-    layer, x, w = built(identifier)
-    expected = OUTPUTS[identifier](x, w, causal)
-    assert_same(layer, x, expected, use_causal_mask=causal)
+def test_a_layer_is_its_formula(name, causal):
+    layer = mixers.get(name, num_heads=H, key_dim=K, max_length=N)
+    x = ops.convert_to_tensor(normal(B, T, D))
+    layer(x, x)
+    for seed, weight in enumerate(layer.trainable_weights):
+        weight.assign(normal(*weight.shape, seed=seed + 1) / math.sqrt(2))
+    found = numpy(layer(x, x, use_causal_mask=causal))
+    expected = numpy(FORMULAS[name](x, Weights(layer), causal))
+    np.testing.assert_allclose(found, expected, atol=1e-5, rtol=1e-5)
 
 
 SOURCE = pathlib.Path(__file__).read_text(encoding="utf-8")
@@ -288,5 +266,4 @@ SOURCE = pathlib.Path(__file__).read_text(encoding="utf-8")
 @pytest.mark.once
 @pytest.mark.parametrize("name", f.__all__)
 def test_every_formula_is_compared_with_a_layer(name):
-    normalizers = ("softmax", "softmax1", "relu", "sigmoid")  # by `getattr`
-    assert f"f.{name}(" in SOURCE or name in normalizers
+    assert f"f.{name}(" in SOURCE or name in NORMALIZERS

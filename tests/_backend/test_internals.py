@@ -91,19 +91,6 @@ def test_cudnn_is_not_used_without_its_checks(lost, monkeypatch):
     assert kernels.has_cudnn_bias_gradient(x, x) is False
 
 
-class Open:
-    """A layer of a version that keeps no state locked."""
-
-
-@pytest.mark.each_backend
-def test_state_is_added_where_nothing_locks_it():
-    layer = Open()
-    with internals.open_for_state(layer):
-        layer.weight = 1
-    internals.untrack(layer, "part")
-    assert vars(layer) == {"weight": 1}
-
-
 @pytest.mark.each_backend
 def test_a_built_layer_is_locked_again():
     layer = attention("R").synthesizer
@@ -112,8 +99,8 @@ def test_a_built_layer_is_locked_again():
         layer.add_weight(name="late", shape=(1,))
 
 
-class Policed:
-    """A layer of a version that keeps policies elsewhere."""
+class Other:
+    """A layer of a version without Keras' private names."""
 
     policy = None
 
@@ -127,10 +114,16 @@ class Policed:
 
 
 @pytest.mark.each_backend
-def test_a_policy_is_set_by_the_setter_where_there_is_nothing_else():
-    layer = Policed()
+def test_a_layer_of_another_version_needs_no_private_names():
+    layer = Other()
+    with internals.open_for_state(layer):
+        layer.weight = 1
+    internals.untrack(layer, "part")
+    assert vars(layer) == {"weight": 1}
     internals.set_policy(layer, keras.DTypePolicy("bfloat16"))
     assert layer.dtype_policy.name == "bfloat16"
+    assert internals.is_empty(layer)
+    assert not internals.is_empty(keras.Variable(1.0))
 
 
 def batches(error_at):
@@ -159,12 +152,6 @@ def test_a_model_keeps_its_weights_when_data_fail(error_at, lost, monkeypatch):
     after = [numpy(x.value) for x in model.weights]
     moved = any((a != b).any() for a, b in zip(after, before, strict=True))
     assert moved == (error_at > 0)
-
-
-@pytest.mark.each_backend
-def test_without_the_attribute_a_variable_counts_as_empty():
-    assert internals.is_empty(Open())
-    assert not internals.is_empty(keras.Variable(1.0))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ No GPU is needed, and none runs here: attention is told of one, and XLA computes
 what cuDNN would be given. On a GPU tests/accelerator asks cuDNN itself.
 """
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -21,8 +23,6 @@ pytestmark = [
     ),
 ]
 H, K, D = 2, 8, 16
-NAMES = ["V", "R + V", "D + V", "alibi + V", "D"]
-QUICK = ["R + V", "alibi + V"]
 MASKS = {
     "nothing": {},
     "padding": {"value_mask": True},
@@ -31,19 +31,15 @@ MASKS = {
 }
 
 
-def each(parameter, given, quick):
-    """Parametrizes a test; cases that are not quick are slow."""
-    marked = [
-        x if x in quick else pytest.param(x, marks=pytest.mark.slow)
-        for x in given
-    ]
-    return pytest.mark.parametrize(parameter, marked)
-
-
-def layer_of(name, length, dtype, **options):
-    """A layer of weights that depend only on its name and length."""
+def layer_of(name, length, dtype, key_dim=K, **options):
+    """A layer of weights that depend only on its name and sizes."""
     layer = SyntheticAttention(
-        H, K, synthesizer=name, max_length=length, dtype=dtype, **options
+        H,
+        key_dim,
+        synthesizer=name,
+        max_length=length,
+        dtype=dtype,
+        **options,
     )
     layer.build((None, length, D))
     rng = np.random.default_rng(1)
@@ -58,16 +54,6 @@ def arguments_of(masks, length, real=3):
         mask = padding(length, real, size=length)
         options["value_mask"] = ops.convert_to_tensor(mask)
     return options
-
-
-def loss_of(layer, options):
-    """A function of weights and tokens, and the weights' values."""
-
-    def loss(values, x):
-        output, _ = layer.stateless_call(values, [], x, **options)
-        return ops.sum(ops.square(ops.cast(output, "float32")))
-
-    return loss, [weight.value for weight in layer.trainable_variables]
 
 
 def inputs(length):
@@ -105,126 +91,89 @@ class Given:
 
 # Relative to the largest output: eight bits of precision, or eleven.
 ERRORS = {"mixed_bfloat16": 0.03, "mixed_float16": 0.005}
+NAMES = ["V", "R + V", "D + V", "alibi + V", "D", "R + gaussian + V", "FD + V"]
+STEEP = ["gaussian + V", "pattern(patterns=('end', 'start')) + V", "alibi + V"]
+# Heads that are full get padding as a bias: at most 128 features, or 256.
+WIDE = {"key_dim": 128, "pattern": "local(window=3)"}
+EVERY = [
+    *itertools.product(NAMES, MASKS, [(6, 3), (7, 3)], ERRORS, [{}]),
+    *itertools.product(STEEP, ["padding"], [(600, 20)], ERRORS, [{}]),
+    *itertools.product(["R + V"], MASKS, [(7, 3)], ["mixed_bfloat16"], [WIDE]),
+    ("D + V", "padding", (7, 3), "mixed_bfloat16", {"key_dim": 64}),
+]
+# One of each kind.
+QUICK = [
+    *itertools.product(
+        ["R + V", "alibi + V"],
+        *(["nothing", "both"], [(7, 3)], ["mixed_bfloat16"], [{}]),
+    ),
+    *(("gaussian + V", "padding", (600, 20), policy, {}) for policy in ERRORS),
+    *(("R + V", "both", (7, 3), "mixed_bfloat16", WIDE), EVERY[-1]),
+]
+slow = pytest.mark.slow
 
 
-def assert_alike(found, expected, policy):
-    found, expected = numpy(found), numpy(expected)
+@pytest.mark.parametrize(
+    "case",
+    [x if x in QUICK else pytest.param(x, marks=slow) for x in EVERY],
+    ids=str,
+)
+def test_it_receives_the_intended_arguments(case, monkeypatch):
+    name, masks, (length, real), policy, options = case
+    arguments = arguments_of(masks, length, real)
+    layer = layer_of(name, length, "float32", **options)
+    expected = numpy(layer(inputs(length), **arguments))
+    given = Given(monkeypatch, (8, 0) if options else (9, 0))
+    layer = layer_of(name, length, policy, **options)
+    found = numpy(layer(inputs(length), **arguments))
+    assert given.taken == ["cudnn"]
     assert np.isfinite(found).all()
     error = ERRORS[policy] * np.abs(expected).max()
     np.testing.assert_allclose(found, expected, atol=error)
 
 
-@each("name", [*NAMES, "R + gaussian + V", "FD + V"], QUICK)
-@each("masks", MASKS, ["nothing", "both"])
-@each("length", [6, 7], [7])
-@each("policy", ERRORS, ["mixed_bfloat16"])
-def test_it_receives_the_intended_arguments(
-    name, masks, length, policy, monkeypatch
-):
-    options = arguments_of(masks, length)
-    expected = layer_of(name, length, "float32")(inputs(length), **options)
-    given = Given(monkeypatch)
-    found = layer_of(name, length, policy)(inputs(length), **options)
-    assert given.taken == ["cudnn"]
-    assert_alike(found, expected, policy)
+@pytest.mark.parametrize(
+    ("device", "name", "policy", "taken"),
+    [
+        ({}, "R + V", "mixed_float16", "cudnn"),
+        ({}, "R + V", "float32", "xla"),
+        ({"capability": (7, 5)}, "R + V", "mixed_bfloat16", "xla"),
+        # Older versions lack the gradient of a bias per sample, newer ones a
+        # check of it.
+        ({"bias_gradients": False}, "R + V", "mixed_bfloat16", "cudnn"),
+        ({"bias_gradients": False}, "FD + V", "mixed_bfloat16", "xla"),
+        ({"bias_gradients": None}, "R + V", "mixed_bfloat16", "cudnn"),
+    ],
+)
+def test_it_is_used_where_it_can_be(device, name, policy, taken, monkeypatch):
+    given = Given(monkeypatch, **device)
+    layer_of(name, 6, policy)(inputs(6))
+    assert given.taken == [taken]
 
 
-@pytest.mark.parametrize("masks", ["nothing", "both"])
-def test_float16_is_supported_and_float32_is_not(masks, monkeypatch):
-    given = Given(monkeypatch)
-    for dtype, taken in (("mixed_float16", "cudnn"), ("float32", "xla")):
-        layer_of("R + V", 6, dtype)(inputs(6), **arguments_of(masks, 6))
-        assert given.taken.pop() == taken
-
-
-def test_nothing_is_for_cudnn_on_older_devices(monkeypatch):
-    given = Given(monkeypatch, (7, 5))
-    layer_of("R + V", 6, "mixed_bfloat16")(inputs(6))
-    assert given.taken == ["xla"]
-
-
-@each("name", ["V", "R + V", "D + V"], ["D + V"])
-def test_heads_that_are_full_get_padding_as_a_bias(name, monkeypatch):
-    given = Given(monkeypatch, (8, 0))  # at most 128 features
-    layer = SyntheticAttention(
-        H,
-        64 if name == "D + V" else 128,
-        synthesizer=name,
-        max_length=7,
-        dtype="bfloat16",
-    )
-    layer(inputs(7), **arguments_of("padding", 7))
-    assert given.taken == ["cudnn"]
-
-
-@each("name", ["R + V", "D + V", "alibi + V"], QUICK)
-@each("masks", ["nothing", "both"], ["both"])
+@pytest.mark.parametrize(
+    "name", ["R + V", "alibi + V", pytest.param("D + V", marks=slow)]
+)
+@pytest.mark.parametrize("masks", [pytest.param("nothing", marks=slow), "both"])
 def test_gradients_are_those_of_float32(name, masks, monkeypatch):
     import jax
 
     def slopes(policy):
-        loss, values = loss_of(
-            layer_of(name, 7, policy), arguments_of(masks, 7)
-        )
-        return jax.jit(jax.grad(loss))(values, inputs(7))
+        layer = layer_of(name, 7, policy)
 
-    expected = [numpy(x) for x in slopes("float32")]
+        def loss(values, x):
+            output, _ = layer.stateless_call(
+                values, [], x, **arguments_of(masks, 7)
+            )
+            return ops.sum(ops.square(ops.cast(output, "float32")))
+
+        weights = [weight.value for weight in layer.trainable_variables]
+        return map(numpy, jax.jit(jax.grad(loss))(weights, inputs(7)))
+
+    expected = [*slopes("float32")]
     given = Given(monkeypatch)
-    found = [numpy(x) for x in slopes("mixed_bfloat16")]
+    found = [*slopes("mixed_bfloat16")]
     assert given.taken == ["cudnn"]
     error = 0.03 * max(np.abs(x).max() for x in expected)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=error)
-
-
-@pytest.mark.parametrize("policy", ERRORS)
-@each(
-    "name",
-    ["gaussian + V", "pattern(patterns=('end', 'start')) + V", "alibi + V"],
-    ["gaussian + V"],
-)
-def test_keys_that_are_all_far_away(name, policy, monkeypatch):
-    length, options = 600, arguments_of("padding", 600, real=20)
-    expected = layer_of(name, length, "float32")(inputs(length), **options)
-    given = Given(monkeypatch)
-    found = layer_of(name, length, policy)(inputs(length), **options)
-    assert given.taken == ["cudnn"]
-    assert_alike(found, expected, policy)
-
-
-def test_older_versions_lack_the_gradient_of_a_bias_per_sample(monkeypatch):
-    given = Given(monkeypatch, bias_gradients=False)
-    for name, taken in (("R + V", "cudnn"), ("FD + V", "xla")):
-        layer_of(name, 6, "mixed_bfloat16")(inputs(6))
-        assert given.taken.pop() == taken
-
-
-def test_newer_versions_have_no_check_of_a_biass_gradient(monkeypatch):
-    given = Given(monkeypatch, bias_gradients=None)
-    layer_of("R + V", 6, "mixed_bfloat16")(inputs(6))
-    assert given.taken == ["cudnn"]
-
-
-@each("capability", [(8, 0), (9, 0)], [(8, 0)])
-@each("masks", MASKS, ["both"])
-def test_wide_heads_receive_the_intended_arguments(
-    capability, masks, monkeypatch
-):
-    options = {
-        "synthesizer": "R + V",
-        "max_length": 7,
-        "pattern": "local(window=3)",
-    }
-    layers = [
-        SyntheticAttention(H, 128, dtype=dtype, seed=1, **options)
-        for dtype in ("float32", "mixed_bfloat16")
-    ]
-    for layer in layers:
-        layer.build((None, 7, D))
-    layers[1].set_weights(layers[0].get_weights())
-    arguments = arguments_of(masks, 7)
-    expected = layers[0](inputs(7), **arguments)
-    given = Given(monkeypatch, capability)
-    found = layers[1](inputs(7), **arguments)
-    assert given.taken == ["cudnn"]
-    assert_alike(found, expected, "mixed_bfloat16")

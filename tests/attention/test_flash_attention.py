@@ -1,9 +1,12 @@
 """A flash kernel may be demanded wherever queries are compared with keys."""
 
 import keras
+import numpy as np
 import pytest
-from backend import on_cpu
+from arrays import normal, padding
+from backend import numpy, on_cpu, program
 from keras import ops
+from platforms import Pretended
 
 from keras_synth import routes
 from keras_synth._backend import kernels
@@ -26,8 +29,7 @@ class Flash(routes.KernelRoute):
 @pytest.mark.parametrize(
     "name", ["V", "R + V", "alibi + V", "D + V", "FR + V", "R + D", "D + D"]
 )
-@pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize("batch, length", [(1, 3), (2, 1)])
 def test_a_kernel_works_for_a_batch_of_any_size(name, batch, length):
     layer = SyntheticAttention(
         2, 4, synthesizer=name, max_length=5, flash_attention=True
@@ -61,3 +63,66 @@ def test_an_error_of_the_kernel_becomes_one_line(monkeypatch):
         ValueError, match=r"does not support these logits: .* Leave.*float32"
     ):
         layer(ops.ones((2, 3, 8)))
+
+
+# --- on TPUs, where Keras' kernel is wrong ------------------------------------
+
+T, D = 6, 8
+on_jax = pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="Keras has TPUs on JAX"
+)
+
+
+def made(name="V", **options):
+    layer = SyntheticAttention(2, 4, synthesizer=name, max_length=T, **options)
+    layer.build((2, T, D))
+    return layer
+
+
+@pytest.mark.each_backend
+@on_jax
+@pytest.mark.parametrize(
+    "name, masked",
+    [("V", "nothing"), ("R + V", "padding"), ("alibi + V", "the future")],
+)
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_kernel_is_never_called_on_tpus(
+    name, masked, compiled, monkeypatch
+):
+    layer = made(name)
+    x = ops.convert_to_tensor(normal(2, T, D))
+    options = {
+        "nothing": {},
+        "padding": {"value_mask": ops.convert_to_tensor(padding(3, T, size=T))},
+        "the future": {"use_causal_mask": True},
+    }[masked]
+
+    def call(x):
+        return layer(x, **options)
+
+    expected = numpy(call(x))
+    tpu = Pretended(monkeypatch, "tpu")
+    found = numpy((program(call) if compiled else call)(x))
+    assert not tpu.splashed
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.each_backend
+@on_jax
+def test_the_layer_of_keras_uses_it(monkeypatch):
+    layer = keras.layers.MultiHeadAttention(2, 4)
+    x = ops.convert_to_tensor(normal(2, T, D))
+    layer(x, x)
+    tpu = Pretended(monkeypatch, "tpu")
+    layer(x, x)
+    assert tpu.splashed == [(2, 2, T, 4)]
+
+
+@pytest.mark.each_backend
+@on_jax
+def test_demanding_a_kernel_on_tpus_is_an_error(monkeypatch):
+    layer = made(flash_attention=True)
+    x = ops.convert_to_tensor(normal(2, T, D))
+    Pretended(monkeypatch, "tpu")
+    with pytest.raises(ValueError, match=r"on TPUs.*Leave it out"):
+        layer(x)

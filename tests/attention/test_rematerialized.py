@@ -23,16 +23,75 @@ def made(mixer, **options):
     return mixers.get(mixer, num_heads=2, key_dim=4, max_length=T, **options)
 
 
-def assert_fit_alike(outputs, inputs, targets, batch_size):
-    """Of a model that is made in a `keras.RematScope`, and of one that is not.
+BLOCKS = {
+    "encoder": lambda name, **options: layers.SynthesizerEncoder(
+        16, 2, synthesizer=name, max_length=T, **options
+    ),
+    "decoder": lambda name, **options: layers.SynthesizerDecoder(
+        16, 2, synthesizer=name, max_length=T, **options
+    ),
+    "attention": made,
+}
 
-    Args:
-        outputs: Function of a tensor of the inputs, and the scope around what
-            is to be computed again.
-        inputs: Array; of integers for ids of tokens.
-        targets: Array.
-        batch_size: Integer.
-    """
+
+def ids(*lengths):
+    drawn = np.random.default_rng(0).integers(1, 20, (len(lengths), T))
+    return (drawn * padding(*lengths, size=T)).astype("int32")
+
+
+def embedded(tokens):
+    return keras.layers.Embedding(20, D, mask_zero=True)(tokens)
+
+
+def averaged(names):
+    def outputs(tokens, scope):
+        with scope:
+            x = embedded(tokens)
+            x = keras.layers.Average()([x, *(made(name)(x) for name in names)])
+            x = keras.layers.GlobalAveragePooling1D()(x)
+            return keras.layers.Dense(1)(x)
+
+    return outputs, ids(4, 2, 6, 3, 1, T), normal(6, 1), 3
+
+
+def alone(block, name):
+    def outputs(tokens, scope):
+        with scope:
+            layer = BLOCKS[block](name)
+        return layer(embedded(tokens))
+
+    return outputs, ids(6, 4, 2, 5), normal(4, T, D), 4
+
+
+def changing(name):
+    """A mixer whose variables change in each step."""
+
+    def outputs(x, scope):
+        with scope:
+            mixer = made(name)
+        mean = keras.layers.GlobalAveragePooling1D()(mixer(x))
+        return keras.layers.Dense(1)(mean)
+
+    return outputs, normal(6, T, D), normal(6, 1, seed=1), 2
+
+
+ALONE = [alone(block, name) for block in BLOCKS for name in "VR"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(averaged(names) for names in (SYNTHESIZERS, MORE)),
+        *ALONE,
+        changing("routing(clusters=2)"),
+        pytest.param(
+            changing("performer(redraw_interval=2)"),
+            marks=pytest.mark.each_backend,
+        ),
+    ],
+)
+def test_a_model_made_in_a_remat_scope_is_fit_alike(case):
+    outputs, inputs, targets, batch_size = case
     found = []
     for mode in ("full", None):
         keras.utils.set_random_seed(0)
@@ -47,83 +106,15 @@ def assert_fit_alike(outputs, inputs, targets, batch_size):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def ids(*lengths):
-    drawn = np.random.default_rng(0).integers(1, 20, (len(lengths), T))
-    return (drawn * padding(*lengths, size=T)).astype("int32")
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        SYNTHESIZERS,
-        MORE,
-    ],
-    ids=["synthesizers", "more"],
-)
-def test_a_model_made_in_a_remat_scope_is_fit_alike(names):
-    def outputs(tokens, scope):
-        with scope:
-            x = keras.layers.Embedding(20, D, mask_zero=True)(tokens)
-            mixed = [made(name)(x) for name in names]
-            x = keras.layers.Average()([x, *mixed])
-            x = keras.layers.GlobalAveragePooling1D()(x)
-            return keras.layers.Dense(1)(x)
-
-    assert_fit_alike(outputs, ids(4, 2, 6, 3, 1, T), normal(6, 1), 3)
-
-
-@pytest.mark.each_backend
-@pytest.mark.parametrize(
-    "name",
-    [
-        "performer(redraw_interval=2)",
-        "routing(clusters=2)",
-    ],
-)
-def test_the_second_computation_sees_the_same_variables(name):
-    def outputs(tokens, scope):
-        with scope:
-            mixer = made(name)
-        mean = keras.layers.GlobalAveragePooling1D()(mixer(tokens))
-        return keras.layers.Dense(1)(mean)
-
-    assert_fit_alike(outputs, normal(6, T, D), normal(6, 1, seed=1), 2)
-
-
-BLOCKS = {
-    "encoder": lambda name, **options: layers.SynthesizerEncoder(
-        16, 2, synthesizer=name, max_length=T, **options
-    ),
-    "decoder": lambda name, **options: layers.SynthesizerDecoder(
-        16, 2, synthesizer=name, max_length=T, **options
-    ),
-    "attention": lambda name, **options: made(name, **options),
-}
-
-
-@pytest.mark.parametrize("name", ["V", "R"])
-@pytest.mark.parametrize("block", BLOCKS)
-def test_a_layer_made_in_a_remat_scope_is_fit_alike(block, name):
-    def outputs(tokens, scope):
-        with scope:
-            layer = BLOCKS[block](name)
-        return layer(keras.layers.Embedding(20, D, mask_zero=True)(tokens))
-
-    assert_fit_alike(outputs, ids(6, 4, 2, 5), normal(4, T, D), 4)
-
-
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_mask_that_a_tensor_carries_counts_in_a_remat_scope(block):
     ids = np.array([[3, 4, 5, 0, 0, 0], [1, 2, 3, 4, 5, 6]])
-    embed = keras.layers.Embedding(10, D, mask_zero=True)
-    other = keras.layers.Embedding(10, D, mask_zero=True)
+    tokens, source = embedded(ids), embedded(ids[:, :4])
     outputs, weights = [], None
     for mode in (None, "full"):
         with keras.RematScope(mode=mode):
             layer = BLOCKS[block]("V", dropout=0.1)
-        inputs = [embed(ids)]
-        if block != "encoder":
-            inputs.append(other(ids[:, :4]))
+        inputs = [tokens] if block == "encoder" else [tokens, source]
         layer(*inputs)
         weights = weights or layer.get_weights()
         layer.set_weights(weights)

@@ -1,6 +1,9 @@
 """Routes as objects: registered, chosen, and the same on any device."""
 
+import contextlib
+import contextvars
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -33,102 +36,130 @@ def layer_and_input(name="V", **options):
 class Doubled(routes.ExplicitRoute):
     """Twice the right answer, so that it is seen who gave it."""
 
-    name = "doubled"
+    def __init__(self, name="doubled", serves=True, portable=True):
+        self.name, self.will_serve, self.portable = name, serves, portable
 
     def cost(self, request):
         return 0.0
+
+    def serves(self, request):
+        return self.will_serve
+
+    def is_portable(self, request):
+        return self.portable
 
     def run(self, request):
         return 2 * super().run(request)
 
 
-class Nothing(Doubled):
-    name = "nothing"
+def names():
+    return [route.name for route in routes.registered()]
 
-    def serves(self, request):
-        return False
+
+def a_table():
+    logits = Logits(bias=ops.zeros((1, H, T, S)))
+    return routes.Request(logits, ops.ones((B, S, H, K)), T)
+
+
+def serving():
+    return [route.name for route in routes.serving(a_table())]
+
+
+@pytest.fixture
+def known():
+    before = names()
+    yield before
+    assert names() == before
 
 
 # --- registering --------------------------------------------------------------
 
 
-def test_a_cheapest_route_is_used_while_it_is_registered():
+def test_a_cheapest_route_is_used_while_it_is_registered(known):
     layer, x = layer_and_input()
     bias = numpy(layer.attention_output.bias.value)
     before = numpy(layer(x)) - bias
+
+    def is_doubled():
+        return np.allclose(numpy(layer(x)) - bias, 2 * before, atol=1e-5)
+
     with routes.using(Doubled()):
-        np.testing.assert_allclose(
-            numpy(layer(x)) - bias, 2 * before, atol=1e-5
-        )
-    np.testing.assert_allclose(numpy(layer(x)) - bias, before, atol=1e-5)
-    registered = routes.register(Doubled())
+        assert is_doubled()
+    assert not is_doubled()
+    routes.register(Doubled())
     try:
-        assert registered in routes.registered()
-        np.testing.assert_allclose(
-            numpy(layer(x)) - bias, 2 * before, atol=1e-5
-        )
+        assert is_doubled()
     finally:
         routes.unregister("doubled")
-    assert registered not in routes.registered()
 
 
-def test_routes_of_a_using_block_are_removed_after_an_error():
-    before = routes.registered()
-    with pytest.raises(KeyError), routes.using(Doubled()):
-        raise KeyError
-    assert routes.registered() == before
+def test_nested_blocks_add_up_and_end_after_errors(known):
+    with routes.using(Doubled("one")):
+        with routes.using(Doubled("two"), Doubled("three")):
+            assert names() == [*known, "one", "two", "three"]
+        taken = pytest.raises(ValueError, match="other than")
+        with taken, routes.using(Doubled("two"), Doubled("one")):
+            pass
+        with pytest.raises(KeyError), routes.using(Doubled("two")):
+            raise KeyError
+        assert names() == [*known, "one"]
+
+
+def test_a_thread_needs_the_context_of_a_block(known):
+    def look():
+        return names(), routes.choose(a_table()).name
+
+    with routes.using(Doubled("own")), ThreadPoolExecutor() as pool:
+        context = contextvars.copy_context()
+        assert pool.submit(look).result() == (known, "shared")
+        inside = [*known, "own"], "own"
+        assert pool.submit(context.run, look).result() == look() == inside
+
+
+def test_blocks_that_do_not_end_in_order_are_independent(known):
+    first, second = contextlib.ExitStack(), contextlib.ExitStack()
+    first.enter_context(routes.using(Doubled("one")))
+    second.enter_context(routes.using(Doubled("two")))
+    first.close()
+    assert names() == [*known, "two"]
+    second.close()
+    with routes.using(Doubled("loops", portable=False)):
+        assert "loops" in serving()
+        first.enter_context(routes.portable())
+        second.enter_context(routes.portable())
+        first.close()
+        assert "loops" not in serving()
+        second.close()
+        assert "loops" in serving()
 
 
 def test_a_route_that_supports_nothing_is_never_chosen():
     layer, x = layer_and_input()
     expected = numpy(layer(x))
-    logits = Logits(bias=ops.zeros((1, H, T, S)))
-    values = ops.ones((B, S, H, K))
-    with routes.using(Nothing()):
+    logits, values, *_ = a_table()
+    with routes.using(Doubled("nothing", serves=False)):
         np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-6)
-        with pytest.raises(
-            ValueError, match=r"'shared', .*Received: route='nothing'"
-        ):
+        with pytest.raises(ValueError, match=r"'shared', .*route='nothing'"):
             attend(logits, values, route="nothing")
         with pytest.raises(ValueError, match=r"'explicit'.*'shared'"):
             attend(logits, values, route="shared", return_weights=True)
 
 
-def test_an_unknown_route_names_those_that_are_known():
-    logits = Logits(bias=ops.zeros((1, H, T, S)))
-    with pytest.raises(ValueError, match=r"'tiles'.*Received: route='once'"):
-        attend(logits, ops.ones((B, S, H, K)), route="once")
-    with pytest.raises(ValueError, match="Received: route='once'"):
-        routes.unregister("once")
-
-
-class Nameless(Doubled):
-    name = None
-
-
-class Taken(Doubled):
-    name = "kernel"
-
-
 @pytest.mark.parametrize(
-    ("route", "words"),
+    ("function", "route", "words"),
     [
-        (Doubled, "not its class"),
-        ("kernel", "Received: route='kernel'"),
-        (Nameless(), "needs a name"),
-        (Taken(), "other than.*'kernel'"),
+        (routes.register, Doubled, "not its class"),
+        (routes.register, "kernel", "Received: route='kernel'"),
+        (routes.register, Doubled(None), "needs a name"),
+        (routes.register, Doubled("kernel"), "other than.*'kernel'"),
+        (routes.unregister, "explicit", "cannot be removed"),
+        (routes.unregister, "once", "Received: route='once'"),
+        (routes.get, "once", r"'tiles'.*Received: route='once'"),
     ],
 )
-def test_other_objects_than_routes_are_errors(route, words):
-    before = routes.registered()
+def test_other_objects_and_names_are_errors(function, route, words, known):
     with pytest.raises(ValueError, match=words):
-        routes.register(route)
-    assert routes.registered() == before
-
-
-def test_the_explicit_route_stays():
-    with pytest.raises(ValueError, match="cannot be removed"):
-        routes.unregister("explicit")
+        function(route)
 
 
 def test_a_folded_layer_computes_without_the_shared_route():

@@ -4,13 +4,17 @@ The oracle makes weights of given logits in NumPy, row by row. Logits have
 oracles of their own, in tests/synthesizers.
 """
 
+import functools
 import itertools
 
 import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy, some_on_each_backend
+from backend import numpy, program, some_on_each_backend
+from cases import randomized
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from keras import ops
 
 import keras_synth
@@ -41,7 +45,16 @@ MASKS = {
 EVERY = [*itertools.product(SYNTHESIZERS, PATTERNS, NORMALIZERS, MASKS)]
 # Of all cases these have each pair of choices: enough where each of them is
 # compiled.
-SOME = [case for i, case in enumerate(EVERY) if (i * 7 + i // 5) % 16 == 0]
+SOME = [
+    (
+        synthesizer,
+        pattern,
+        NORMALIZERS[(i + j) % 4],
+        [*MASKS][(i + 2 * j) % 5],
+    )
+    for i, synthesizer in enumerate(SYNTHESIZERS)
+    for j, pattern in enumerate(PATTERNS)
+]
 
 
 def real_tokens():
@@ -76,12 +89,12 @@ def weights_of(logits, allowed, normalizer):
     return found
 
 
-def allowed_pairs(pattern, mask):
+def allowed_pairs(pattern, mask, reach=T):
     at = np.arange(T)
-    allowed = np.ones((T, T), bool)
+    allowed = np.abs(at[:, None] - at) <= reach
     if pattern is not None:
         own = patterns.get(pattern).fitted(N)
-        allowed = np.broadcast_to(own.allows(at[:, None], at[None]), (T, T))
+        allowed = allowed & own.allows(at[:, None], at[None])
     if mask.get("use_causal_mask"):
         allowed = allowed & (at[:, None] >= at)
     allowed = np.broadcast_to(allowed, (B, T, T))
@@ -97,35 +110,36 @@ def options_of(mask):
     return {k: made[k]() if k in made else v for k, v in mask.items()}
 
 
-def expected(layer, x, pattern, normalizer, mask):
+def expected(layer, x, pattern, normalizer, mask, reach=T):
     synthesizer = layer.synthesizer
     logits = synthesizer(x, keys=synthesizer.project_keys(x), length=T)
     logits = numpy(logits.with_rows(T).materialize())
     logits = np.broadcast_to(logits, (B, H, T, T))
-    weights = weights_of(logits, allowed_pairs(pattern, mask), normalizer)
+    allowed = allowed_pairs(pattern, mask, reach)
+    weights = weights_of(logits, allowed, normalizer)
     context = np.einsum("bhts,bshv->bthv", weights, numpy(layer.value(x)))
     return numpy(layer.attention_output(context.astype("float32"))), weights
 
 
-LAYERS = {}
-
-
-def layer_of(synthesizer, pattern, normalizer):
+@functools.cache
+def layer_of(synthesizer, pattern, normalizer, window=None, policy="float32"):
     """One for all masks: they change no weight."""
-    key = synthesizer, pattern, normalizer
-    if key not in LAYERS:
-        LAYERS[key] = SyntheticAttention(
-            H,
-            K,
-            synthesizer=keras_synth.synthesizers.get(
-                synthesizer, num_heads=H, key_dim=K, max_length=N, seed=1
-            ),
-            max_length=N,
-            pattern=PATTERNS[pattern],
-            normalizer=normalizer,
-            seed=2,
-        )
-    return LAYERS[key]
+    return SyntheticAttention(
+        H,
+        K,
+        synthesizer=keras_synth.synthesizers.get(
+            synthesizer,
+            *(H, K, N),
+            seed=1,
+            defaults={"dtype": policy},
+        ),
+        max_length=N,
+        pattern=PATTERNS[pattern],
+        normalizer=normalizer,
+        sliding_window=window,
+        seed=2,
+        dtype=policy,
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,6 +164,78 @@ def test_scores_are_the_weights(normalizer):
     theirs, weights = expected(layer, x, PATTERNS["global"], normalizer, mask)
     np.testing.assert_allclose(numpy(scores), weights, atol=1e-5)
     np.testing.assert_allclose(numpy(output), theirs, atol=1e-5)
+
+
+# --- choices drawn together ---------------------------------------------------
+
+REACHES = {"local_dense(window=2)": 2, "local_dense(window=3) + V": 3}
+TOLERANCES = {"float32": 1e-5, "mixed_float16": 0.01, "mixed_bfloat16": 0.05}
+PADDED, PAIRS = {"value_mask": True}, {"attention_mask": True}
+choices = st.fixed_dictionaries(
+    {
+        "synthesizer": st.sampled_from(
+            [*SYNTHESIZERS, *REACHES, "heads(V=1, R=1)"]
+        ),
+        "pattern": st.sampled_from([*PATTERNS]),
+        "normalizer": st.sampled_from(NORMALIZERS),
+        "window": st.sampled_from([None, 1, 3, 20]),
+        "policy": st.sampled_from(["float32", *TOLERANCES]),
+    }
+)
+masks = st.builds(
+    lambda *parts: dict(itertools.chain(*map(dict.items, parts))),
+    *(st.sampled_from([{}, mask]) for mask in (PADDED, PAIRS)),
+    st.booleans().map(lambda causal: {"use_causal_mask": causal}),
+)
+# PyTorch compiles nothing: the time of the others is that of their compilers.
+SHARE = 10 if keras.backend.backend() == "torch" else 1
+drawn = settings(max_examples=SHARE * settings.default.max_examples // 40)
+
+
+@functools.cache
+def random_layer(**choice):
+    """Equal weights for all policies."""
+    return randomized(layer_of.__wrapped__(**choice), 0.5)
+
+
+@pytest.mark.each_backend
+@drawn
+@given(choice=choices, mask=masks)
+def test_choices_drawn_together_are_the_formula(choice, mask):
+    """With a window and half precision."""
+    half = random_layer(**choice)
+    exact = random_layer(**{**choice, "policy": "float32"})
+    x, options = ops.convert_to_tensor(normal(B, T, D)), options_of(mask)
+    reach = REACHES.get(choice["synthesizer"], T)
+    if choice["window"] is not None:
+        reach = min(reach, choice["window"] - 1)
+    pattern = PATTERNS[choice["pattern"]]
+    output, weights = expected(
+        exact, x, pattern, choice["normalizer"], mask, reach
+    )
+    tolerance = TOLERANCES[choice["policy"]] * np.abs(output).max()
+    found, scores = half(x, **options, return_attention_scores=True)
+    for own in (half(x, **options), found):
+        np.testing.assert_allclose(numpy(own), output, atol=tolerance)
+    np.testing.assert_allclose(numpy(scores), weights, atol=2 * tolerance)
+
+
+@pytest.mark.each_backend
+@drawn
+@given(choice=choices, parts=st.sampled_from([(4, 5), (1, 12), (3, 6, 7)]))
+def test_chunks_are_decoded_as_one_causal_call(choice, parts):
+    """Chunks that begin later, also in half precision."""
+    layer, x = random_layer(**choice), normal(B, T, D)
+    output = numpy(layer(x, use_causal_mask=True))
+    step, cache = program(layer.call_with_cache), layer.make_cache(B, N)
+    outputs = []
+    for start, end in itertools.pairwise((0, *parts, T)):
+        found, cache = step(x[:, start:end], cache, start)
+        outputs.append(numpy(found))
+    tolerance = TOLERANCES[choice["policy"]] * np.abs(output).max()
+    np.testing.assert_allclose(
+        np.concatenate(outputs, axis=1), output, atol=tolerance
+    )
 
 
 # --- routes -------------------------------------------------------------------

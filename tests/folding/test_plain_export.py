@@ -70,24 +70,30 @@ NAMES = ["R", "V", "D", "R+V", "alibi+V", "local(window=2)", "light_conv"]
 MIXERS = [*NAMES, "fnet", "linformer(rank=3)", "longformer(window=1)", "gmlp"]
 
 
+def plain_model(name, dtype, **options):
+    x, mask = keras.Input((T, 8)), keras.Input((T,), dtype=dtype)
+    layer = mixers.get(name, num_heads=2, key_dim=4, max_length=T)
+    model = keras.Model([x, mask], layer(x, value_mask=mask, **options))
+    return keras_synth.fold(model, plain=True)
+
+
+def write(plain, path, batch, dtype, **options):
+    signature = [
+        keras.InputSpec(shape=(batch, T, 8), dtype="float32"),
+        keras.InputSpec(shape=(batch, T), dtype=dtype),
+    ]
+    plain.export(path, input_signature=[signature], verbose=False, **options)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(BACKEND != "torch", reason="the traps are PyTorch's")
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("name", MIXERS)
 def test_onnx_runtime_loads_what_pytorch_writes(name, batch, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
-    x, mask = keras.Input((T, 8)), keras.Input((T,), dtype="bool")
-    layer = mixers.get(name, num_heads=2, key_dim=4, max_length=T)
-    model = keras.Model([x, mask], layer(x, value_mask=mask))
-    plain = keras_synth.fold(model, plain=True)
-    signature = [
-        keras.InputSpec(shape=(batch, T, 8), dtype="float32"),
-        keras.InputSpec(shape=(batch, T), dtype="bool"),
-    ]
+    plain = plain_model(name, "bool")
     path = str(tmp_path / "model.onnx")
-    plain.export(
-        path, format="onnx", input_signature=[signature], verbose=False
-    )
+    write(plain, path, batch, "bool", format="onnx")
     session = onnxruntime.InferenceSession(path)
     names = [x.name for x in session.get_inputs()]
     data = [normal(batch, T, 8), padding(*[4, T][:batch], size=T)]
@@ -105,17 +111,10 @@ def test_integers_of_litert_are_near(name, causal, tmp_path):
 
     # The interpreter in TensorFlow 2.21 multiplies by constants wrongly.
     interpreter = pytest.importorskip("ai_edge_litert.interpreter")
-    x, mask = keras.Input((T, 8)), keras.Input((T,))
-    layer = mixers.get(name, num_heads=2, key_dim=4, max_length=T)
-    outputs = layer(x, value_mask=mask, use_causal_mask=causal)
-    plain = keras_synth.fold(keras.Model([x, mask], outputs), plain=True)
+    plain = plain_model(name, "float32", use_causal_mask=causal)
     rows, is_token = normal(64, 1, T, 8), padding(5, size=T).astype("float32")
-    signature = [
-        keras.InputSpec(shape=(1, T, 8), dtype="float32"),
-        keras.InputSpec(shape=(1, T), dtype="float32"),
-    ]
     path = str(tmp_path / "model")
-    plain.export(path, input_signature=[signature], verbose=False)
+    write(plain, path, 1, "float32")
     converter = tf.lite.TFLiteConverter.from_saved_model(path)
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
     converter.representative_dataset = lambda: ([x, is_token] for x in rows)

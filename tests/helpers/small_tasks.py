@@ -42,19 +42,23 @@ def preprocessor(kind, length=8, **options):
 
 
 def backbone(kind, synthesizer="R+V"):
+    """With a block for each synthesizer of a list."""
+    sizes = dict(SIZES)
+    if isinstance(synthesizer, list):
+        sizes["num_layers"] = len(synthesizer)
     if kind == "seq2seq_lm":
         return models.SynthesizerSeq2SeqBackbone(
             vocabulary_size=len(VOCABULARY),
             synthesizer=synthesizer,
             max_sequence_length=16,
-            **SIZES,
+            **sizes,
         )
     return models.SynthesizerBackbone(
         vocabulary_size=len(VOCABULARY),
         synthesizer=synthesizer,
         max_sequence_length=16,
         causal=kind == "causal_lm",
-        **SIZES,
+        **sizes,
     )
 
 

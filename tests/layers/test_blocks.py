@@ -106,7 +106,7 @@ def test_an_attention_bias_passes_through_decoders_with_and_without_caches():
     def of_part(start, end):
         return {name: bias[:, :, start:end] for name, bias in biases.items()}
 
-    found = in_parts(block, x, (4, 5, N), N, source, of_part)
+    found, _ = in_parts(block, x, (4, 5, N), N, source, of_part)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

@@ -4,6 +4,8 @@ Nothing of the programs runs. That they are made at all says that nothing in
 them is unknown to the platform's compiler before it sees shapes of its own.
 """
 
+import itertools
+
 import keras
 import pytest
 from arrays import normal, padding
@@ -37,6 +39,11 @@ CHOICES = [
 QUICK = [
     *("V", "R + V", "alibi + V", "longformer(window=1)", "performer"),
     *("local_dense(window=2)", "reformer(bucket_size=4, hashes=2)"),
+]
+LONG = [
+    *("V", "R", "FR", "D", "FD", "R + V", "additive + R"),
+    *("local(window=64)", "longformer(window=64)", "strided(stride=64)"),
+    *("big_bird", "linear", "gmlp"),
 ]
 
 
@@ -78,7 +85,29 @@ def lower(platform, layer, options, length):
     platform.exported(platform.gradient(call), weights, inputs)
 
 
-def check(name, masks, platform, policy, monkeypatch, length=T):
+def quick():
+    for name in QUICK:
+        causal = mixers.registry.mixer_class(name).supports_causal_mask
+        case = name, "both" if causal else "padding", "mixed_bfloat16", T
+        yield pytest.param(*case, marks=pytest.mark.each_backend)
+
+
+def slow():
+    """Every layer, pattern and normalizer, and lengths that are cut."""
+    every = [
+        *itertools.product([*CASES, *MIXERS], MASKS, POLICIES, [T]),
+        *itertools.product(CHOICES, ["padding", "both"], POLICIES[1:], [T]),
+        *itertools.product(LONG, MASKS, POLICIES[1:], [4096]),
+    ]
+    for case in every:
+        yield pytest.param(*case, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name, masks, policy, length", [*quick(), *slow()])
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_every_layer_is_lowered(
+    name, masks, policy, length, platform, monkeypatch
+):
     layer = layer_of(name, policy, length)
     if masks in ("causal", "both") and not layer.supports_causal_mask:
         pytest.skip("it has no causal form")
@@ -88,46 +117,3 @@ def check(name, masks, platform, policy, monkeypatch, length=T):
         options_of(masks, length),
         length,
     )
-
-
-@pytest.mark.each_backend
-@pytest.mark.parametrize("name", QUICK)
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_one_of_each_kind(name, platform, monkeypatch):
-    causal = mixers.registry.mixer_class(name).supports_causal_mask
-    masks = "both" if causal else "padding"
-    check(name, masks, platform, "mixed_bfloat16", monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*CASES, *MIXERS])
-@pytest.mark.parametrize("masks", MASKS)
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("policy", POLICIES)
-def test_every_layer(name, masks, platform, policy, monkeypatch):
-    check(name, masks, platform, policy, monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CHOICES)
-@pytest.mark.parametrize("masks", ["padding", "both"])
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_every_pattern_and_normalizer(name, masks, platform, monkeypatch):
-    check(name, masks, platform, "mixed_bfloat16", monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("V", "R", "FR", "D", "FD", "R + V", "additive + R"),
-        *("local(window=64)", "longformer(window=64)", "strided(stride=64)"),
-        *("big_bird", "linear", "gmlp"),
-    ],
-)
-@pytest.mark.parametrize("masks", MASKS)
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_lengths_that_are_computed_in_pieces(
-    name, masks, platform, monkeypatch
-):
-    check(name, masks, platform, "mixed_bfloat16", monkeypatch, 4096)

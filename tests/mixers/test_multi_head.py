@@ -56,15 +56,6 @@ class Mean(mixers.MultiHeadMixer):
         return ops.broadcast_to(mean, (*queries.shape[:3], values.shape[-1]))
 
 
-def pair(**options):
-    """The base and V, with the same weights in the same order."""
-    mixer = randomized(Softmax(H, K, **options), 0.5)
-    attention = mixers.get("V", H, K, **options)
-    attention.build((None, None, D))
-    attention.set_weights(mixer.get_weights())
-    return mixer, attention
-
-
 def assert_equal(found, expected):
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(numpy(one), numpy(other), atol=1e-5)
@@ -86,7 +77,10 @@ CALLS = {
 
 @pytest.mark.parametrize("case", CALLS)
 def test_it_is_attention(case):
-    mixer, attention = pair(value_dim=3)
+    mixer = randomized(Softmax(H, K, value_dim=3), 0.5)
+    attention = mixers.get("V", H, K, value_dim=3)
+    attention.build((None, None, D))
+    attention.set_weights(mixer.get_weights())
     for scores in (False, True):
         found, expected = (
             layer(X, **CALLS[case], return_attention_scores=scores)
@@ -94,20 +88,6 @@ def test_it_is_attention(case):
         )
         both = (found, expected) if scores else ([found], [expected])
         assert_equal(*both)
-
-
-@pytest.mark.parametrize("sizes", [(3, 5, N), (0, T, T), (3, 0, T), (3, T, 0)])
-def test_another_sequence_can_have_any_length(sizes):
-    """None included, and keys and values may be two tensors."""
-    batch, length, source = sizes
-    x, value, key = (
-        normal(batch, n, D, seed=i)
-        for i, n in enumerate((length, source, source))
-    )
-    found, expected = (
-        layer(x, value, key, return_attention_scores=True) for layer in pair()
-    )
-    assert_equal(found, expected)
 
 
 def test_arguments_that_a_subclass_lacks_are_errors():

@@ -1,5 +1,7 @@
 """Each mixer is its formula in NumPy, whatever its masks and its source."""
 
+import itertools
+
 import numpy as np
 import oracles
 import pytest
@@ -28,6 +30,7 @@ ORACLES = {
     "performer(features=6)": pairs(oracles.performer),
     "additive": pairs(oracles.additive),
     "relu": pairs(oracles.relu),
+    "V(fixed=True)": pairs(dot),
     "local(window=3)": pairs(dot, lambda i, j: abs(i - j) <= 3),
     "strided(stride=4)": pairs(
         dot, lambda i, j: abs(i - j) <= 4 or (i - j) % 4 == 0
@@ -114,21 +117,31 @@ def test_a_mixer_is_its_formula(name):
             check(layer, name, x, real, next(found), causal=c)
 
 
+CROSS = [
+    name
+    for name in QUICK
+    if mixers.get(name, H, K, N).supports_cross_attention
+    and getattr(mixers.get(name, H, K, N), "pattern", None) is None
+]
+LONG = [(256, 130), (130, 256)]  # more than one chunk
+
+
 @pytest.mark.parametrize(
-    "name",
+    "name, lengths",
     [
-        name
-        for name in QUICK
-        if mixers.get(name, H, K, N).supports_cross_attention
-        and getattr(mixers.get(name, H, K, N), "pattern", None) is None
+        *itertools.product(CROSS, [(5, N), (N, 5)]),
+        *itertools.product(["linear", "performer(features=6)"], LONG),
     ],
 )
-def test_a_mixer_of_another_sequence_is_its_formula(name):
-    layer, x, source = layer_of(name), normal(3, 5, D), normal(3, N, D, seed=1)
-    real = padding(N, 4, 0, size=N)
-    check(
-        layer, name, x, real, numpy(layer(x, source, value_mask=real)), source
-    )
+def test_a_mixer_of_another_sequence_is_its_formula(name, lengths):
+    """And of causal calls, in which a query sees the keys up to its place."""
+    layer = layer_of(name)
+    x, source = (normal(2, n, D, seed=n) for n in lengths)
+    real = padding(lengths[1], 2, size=lengths[1])
+    causal = [False, True] if layer.supports_causal_mask else [False]
+    for c in causal:
+        found = layer(x, source, value_mask=real, use_causal_mask=c)
+        check(layer, name, x, real, numpy(found), source, c)
 
 
 def test_most_pairs_of_a_round_are_not_shown():

@@ -13,7 +13,7 @@ import pytest
 from arrays import normal, padding
 from backend import gradients, numpy, some_on_each_backend
 from cached import in_parts
-from cases import MIXERS, shared
+from cases import MIXERS, run, shared
 from keras import ops
 
 from keras_synth import mixers
@@ -143,9 +143,9 @@ def a_window_does_not_cut_the_source(name):
     block = SynthesizerDecoder(16, H, synthesizer=mixer)
     source, ends = normal(2, 11, D, seed=2), (2, 3, T)
     expected = block(X, source)
-    yield in_parts(block, X, ends, N, source), expected
+    yield in_parts(block, X, ends, N, source)[0], expected
     masks = {"decoder_padding_mask": np.ones((2, N), bool)}
-    found = in_parts(block, X, ends, N, source, lambda start, end: masks)
+    found, _ = in_parts(block, X, ends, N, source, lambda start, end: masks)
     yield found, expected
 
 
@@ -371,15 +371,13 @@ def test_the_past_does_not_learn_from_the_future(name):
     assert np.abs(slopes[:, :3]).max() > 1e-4
 
 
-@pytest.mark.parametrize(
-    "name", some_on_each_backend(MIXERS, ["V", "fnet", "gmlp", "reformer"])
-)
+@pytest.mark.parametrize("name", some_on_each_backend(MIXERS, ["V", "gmlp"]))
 def test_batches_and_sequences_can_be_empty(name):
     layer = shared(name)
     for shape in [(0, T, D), (2, 0, D), (0, 0, D)]:
         x = np.zeros(shape, "float32")
         for masks in ({}, {"value_mask": np.ones(shape[:2], bool)}):
-            assert tuple(layer(x, **masks).shape) == shape
+            assert run(name, x, **masks).shape == shape
         (slopes,) = gradients(lambda x: ops.sum(layer(x)), x)
         assert slopes.shape == shape
 

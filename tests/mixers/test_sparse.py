@@ -5,7 +5,6 @@ import pytest
 from arrays import normal, padding
 from backend import numpy
 from cases import randomized
-from keras import ops
 
 from keras_synth import mixers
 from keras_synth.mixers import patterns
@@ -19,16 +18,6 @@ from keras_synth.mixers.patterns import (
 
 B, H, K, D, N = 3, 2, 4, 8, 40
 
-PATTERNS = [
-    Window(2),
-    Window(2, dilation=3),
-    Stride(5),
-    GlobalTokens(2),
-    BlockWindow(3, 4),
-    RandomBlocks(2, 4, seed=1, max_length=N),
-    Window(2) | Stride(5) | RandomBlocks(1, 2, 3, N),
-]
-
 
 def made(name, **options):
     return randomized(mixers.get(name, H, K, N, **options), 0.4)
@@ -41,17 +30,6 @@ def sparse(pattern, max_length=N):
 
 
 # --- patterns -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("pattern", PATTERNS, ids=repr)
-def test_patterns_survive_configs_and_accept_arrays_and_tensors(pattern):
-    mixer = sparse(pattern)
-    again = type(mixer).from_config(mixer.get_config())
-    assert again.pattern == mixer.pattern == pattern
-    assert again.get_config() == mixer.get_config()
-    i, j = np.arange(N)[:, None], np.arange(N)[None]
-    found = pattern.allows(*map(ops.convert_to_tensor, (i, j)))
-    np.testing.assert_array_equal(numpy(found), pattern.allows(i, j))
 
 
 def test_patterns_are_values():
@@ -144,7 +122,7 @@ def test_a_long_sequence_is_a_short_one_with_padding(name):
             "max_length",
         ),
         (
-            lambda: sparse(PATTERNS[5], 64),
+            lambda: sparse(RandomBlocks(2, 4, 1, N), 64),
             "Leave out the pattern's",
         ),
         (lambda: sparse(GlobalTokens(9), 8), "beyond"),

@@ -66,23 +66,45 @@ def mask(length=T):
     return real.to(tokens(length).device)
 
 
-QUICK = {"attention(R, normalizer='relu')", "gmlp"}
+NAMES = ["V", "R", "R + V"]
+
+
+def block(cls, name):
+    return cls(2 * D, H, synthesizer=name, max_length=N)
+
+
+def layer_of(name):
+    """A mixer, or a block of one."""
+    if name.startswith("encoder "):
+        return block(SynthesizerEncoder, name.removeprefix("encoder "))
+    if name.startswith("decoder "):
+        return block(SynthesizerDecoder, name.removeprefix("decoder "))
+    return mixers.get(name, num_heads=H, key_dim=K, max_length=N)
+
+
+BLOCKS = [f"{side} {name}" for side in ("encoder", "decoder") for name in NAMES]
+QUICK = [
+    ("gmlp", True, "aot_eager"),
+    ("attention(R, normalizer='relu')", True, "aot_eager"),
+]
 # The strides of its gradient are not those that `aot_eager` foresees.
 INDUCTOR = {"linear"}
+EVERY = [
+    (name, masked, "inductor" if name in INDUCTOR else "aot_eager")
+    for name in [*MIXERS, *BLOCKS]
+    for masked in (False, True)
+] + [(name, True, "inductor") for name in NAMES]
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        name if name in QUICK else pytest.param(name, marks=slow)
-        for name in MIXERS
-    ],
+    "name, masked, backend",
+    [x if x in QUICK else pytest.param(*x, marks=slow) for x in EVERY],
 )
-@pytest.mark.parametrize("masked", [False, True])
-def test_each_mixer_is_one_graph(name, masked):
-    layer = mixers.get(name, num_heads=H, key_dim=K, max_length=N)
-    given = {"value_mask": mask()} if masked else {}
-    backend = "inductor" if name in INDUCTOR else "aot_eager"
+def test_each_mixer_and_block_is_one_graph(name, masked, backend):
+    layer, given = layer_of(name), {}
+    if masked:
+        of = {"encoder": "padding_mask", "decoder": "decoder_padding_mask"}
+        given = {of.get(name.split()[0], "value_mask"): mask()}
     check_compiled(layer, lambda x: layer(x, **given), tokens(), backend)
 
 
@@ -98,18 +120,6 @@ def test_largest_entries_are_asked_for_as_the_compiler_can():
             r"^ *(>>>|\.\.\.).*", "", path.read_text("utf-8"), flags=re.M
         )
         assert not re.search(r"\bops\.(max|min)\(", code), path
-
-
-@pytest.mark.parametrize(
-    "name", ["R + V", *(pytest.param(x, marks=slow) for x in ("V", "R"))]
-)
-def test_blocks_are_one_graph(name):
-    sizes = {"intermediate_dim": 2 * D, "num_heads": H, "max_length": N}
-    encoder = SynthesizerEncoder(synthesizer=name, **sizes)
-    x, real = tokens(), mask()
-    check_compiled(encoder, lambda x: encoder(x, padding_mask=real), x)
-    decoder = SynthesizerDecoder(synthesizer=name, **sizes)
-    check_compiled(decoder, lambda x: decoder(x), tokens())
 
 
 def backbone(name):
@@ -140,15 +150,6 @@ def ids(length):
         "token_ids": keras.ops.convert_to_tensor(drawn),
         "padding_mask": keras.ops.convert_to_tensor(real),
     }
-
-
-@slow
-@pytest.mark.parametrize("name", ["V", "R", "R + V"])
-def test_inductor_agrees(name):
-    layer = mixers.get(name, num_heads=H, key_dim=K, max_length=N)
-    real = mask()
-    call = lambda x: layer(x, value_mask=real)  # noqa: E731
-    check_compiled(layer, call, tokens(), backend="inductor")
 
 
 @slow

@@ -38,47 +38,35 @@ def ids(batch):
     return made.astype("int32")
 
 
+slow = pytest.mark.slow  # to write a file takes seconds
+RUNS = [
+    # A file of a fixed batch is right for all its samples, one of tables of
+    # positions for any batch.
+    ("R+V", True, 3, []),
+    *((name, True, None, []) for name in ("R", "FR", "Fix", "R+FR")),
+    *((name, False, 3, slow) for name in ("V", "D", "R", "FD", "FR", "R+FD")),
+    *((name, True, 3, slow) for name in ("V", "D", "R", "FD", "FR", "R+FD")),
+    *((name, False, None, slow) for name in ("R", "FR", "Fix", "R+FR")),
+]
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(
-    "name",
-    [
-        *("V", "D", "R", "R+V"),
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("FD", "FR", "R+FD")
-        ),
-    ],
+    "name, masked, batch",
+    [pytest.param(*case, marks=marks) for *case, marks in RUNS],
 )
-def test_a_file_of_a_fixed_batch_is_right_for_all_its_samples(
-    name, masked, tmp_path
-):
+def test_a_file_is_right_for_all_its_samples(name, masked, batch, tmp_path):
     made = model(name, masked)
-    run = export(made, tmp_path / "model.onnx", 3)
-    real = ids(3) != 0
-    np.testing.assert_allclose(
-        run(ids(3))[real], made.predict(ids(3), verbose=0)[real], atol=1e-5
-    )
+    run = export(made, tmp_path / "model.onnx", batch)
+    for number in (1, 2, 5) if batch is None else (batch,):
+        drawn = ids(number)
+        found, expected = run(drawn), made.predict(drawn, verbose=0)
+        real = drawn != 0
+        np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("name", ["R", "FR", "Fix", "R+FR"])
-def test_tables_of_positions_work_for_any_batch(name, masked, tmp_path):
-    made = model(name, masked)
-    run = export(made, tmp_path / "model.onnx", None)
-    for batch in (1, 2, 5):
-        real = ids(batch) != 0
-        np.testing.assert_allclose(
-            run(ids(batch))[real],
-            made.predict(ids(batch), verbose=0)[real],
-            atol=1e-5,
-        )
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("name", ["V", "D", "FD", "R+V", "R+FD"])
-def test_a_batch_that_would_be_one_sample_is_an_error(name, masked, tmp_path):
+def test_a_batch_that_would_be_one_sample_is_an_error(name, tmp_path):
     with pytest.raises(ValueError, match="fixed batch size of at least 2"):
-        export(model(name, masked), tmp_path / "model.onnx", None)
+        export(model(name, True), tmp_path / "model.onnx", None)

@@ -1,5 +1,7 @@
 """Caches in functions that are traced before any length is known."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -18,11 +20,6 @@ DECODING = [
 # Of the present tokens, or of all that the cache has room for.
 MASKS = ["none", "present", "whole"]
 REAL = np.arange(N) < [[T], [T - 1]]
-
-on_tensorflow = pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow",
-    reason="only TensorFlow traces lengths that are not known",
-)
 
 
 def made(name):
@@ -77,27 +74,27 @@ def check(name, kind, compiled=False, integers=False):
             np.testing.assert_allclose(numpy(a), numpy(b), atol=1e-4)
 
 
-@pytest.mark.each_backend
-@on_tensorflow
-@pytest.mark.parametrize(
-    "name", ["gmlp", "mlp_mixer", "light_conv(width=3)", "linear", "V"]
+QUICK = ["gmlp", "light_conv(width=3)", "V"]
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow",
+    reason="only TensorFlow traces lengths that are not known",
 )
-def test_steps_of_unknown_length(name):
-    check(name, "whole")
-
-
-@on_tensorflow
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DECODING)
-@pytest.mark.parametrize("kind", MASKS)
-@pytest.mark.parametrize("integers", [False, True])
-def test_all_masks_and_starts(name, kind, integers):
-    check(name, kind, integers=integers)
-
-
-@on_tensorflow
-@pytest.mark.slow
-@pytest.mark.parametrize("name", DECODING)
-@pytest.mark.parametrize("kind", MASKS)
-def test_steps_compiled_by_xla(name, kind):
-    check(name, kind, compiled=True)
+@pytest.mark.parametrize(
+    "name, kind, options",
+    [
+        *(
+            pytest.param(name, "whole", {}, marks=pytest.mark.each_backend)
+            for name in QUICK
+        ),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in itertools.product(
+                DECODING, MASKS, [{}, {"integers": True}, {"compiled": True}]
+            )
+        ),
+    ],
+)
+def test_steps_of_unknown_length(name, kind, options):
+    check(name, kind, **options)

@@ -50,32 +50,6 @@ def test_rotations_equal_those_of_keras_hub(percentage):
     np.testing.assert_array_equal(found[..., width:], x[..., width:])
 
 
-def test_rotated_logits_depend_on_distances():
-    layer = SyntheticAttention(H, K, synthesizer="V(rotary=True)")
-    token = normal(B, 1, D)
-    _, scores = layer(np.repeat(token, T, 1), return_attention_scores=True)
-    logits = np.log(numpy(scores))
-    logits -= logits[..., :1]
-    ahead = logits[..., 1:, 1:] - logits[..., 1:, 1:2]
-    before = logits[..., :-1, :-1] - logits[..., :-1, :1]
-    np.testing.assert_allclose(ahead, before, atol=1e-4)
-    assert np.ptp(logits, axis=-1).min() > 1e-3
-
-
-@pytest.mark.parametrize(
-    "name, shape",
-    [
-        ("V(num_key_value_heads=2)", (B, 5, 2, 2 * K)),
-        ("R + V(num_key_value_heads=1)", (B, 5, 1, 2 * K)),
-        ("D + V(rotary=True)", (B, 5, 4, 2 * K)),
-    ],
-)
-def test_a_cache_has_the_heads_of_keys_and_values(name, shape):
-    layer = mixers.get(name, H, K, T)
-    layer(normal(B, T, D))
-    assert tuple(layer.make_cache(B, 5).shape) == shape
-
-
 def test_heads_without_keys_share_values():
     layer = mixers.get("R", H, K, T)
     assert layer.num_key_value_heads is None
@@ -88,54 +62,33 @@ def test_heads_without_keys_share_values():
     context = np.einsum("bhts,bshv->bthv", numpy(scores), values)
     expected = numpy(layer.attention_output(context))
     np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
-    assert layer.make_cache(B, 5).shape[2] == 2
-
-
-def test_a_window_remembers_rotated_positions():
-    layer = SyntheticAttention(
-        H, K, synthesizer="V(rotary=True)", pattern="local(window=2)"
-    )
-    x = normal(B, T, D)
-    expected = numpy(layer(x, use_causal_mask=True))
-    cache, found = layer.make_cache(B, T), []
-    for t in range(0, T, 3):
-        y, cache = layer.call_with_cache(x[:, t : t + 3], cache, t)
-        found.append(numpy(y))
-    assert cache["tokens"].shape[1] == 2
-    np.testing.assert_allclose(np.concatenate(found, 1), expected, atol=2e-6)
 
 
 @pytest.mark.parametrize(
-    "arguments, words",
+    "name, words",
     [
-        (dict(synthesizer="V", num_key_value_heads=3), "must divide"),
-        (dict(synthesizer="V(num_key_value_heads=3)"), "must divide"),
-        (dict(synthesizer="V", num_key_value_heads=0), "num_key_value_heads"),
-        (dict(synthesizer="additive", num_key_value_heads=2), 'only "V"'),
+        ("attention(V, num_key_value_heads=3)", "must divide"),
+        ("V(num_key_value_heads=3)", "must divide"),
+        ("attention(V, num_key_value_heads=0)", "num_key_value_heads"),
+        ("attention(additive, num_key_value_heads=2)", 'only "V"'),
+        ("attention(additive + V, num_key_value_heads=2)", "same number of k"),
         (
-            dict(synthesizer="additive + V", num_key_value_heads=2),
-            "same number of keys",
-        ),
-        (
-            dict(synthesizer="V(num_key_value_heads=4)", num_key_value_heads=2),
+            "attention(V(num_key_value_heads=4), num_key_value_heads=2)",
             "the same number of heads",
         ),
-        (dict(synthesizer="heads(V=2, R=2)", num_key_value_heads=2), "Groups"),
-        (
-            dict(synthesizer="heads(2*V(num_key_value_heads=1) + 2*R)"),
-            "Groups of heads",
-        ),
-        (dict(synthesizer="V(rotary=True, rotary_percentage=0.5)"), "even"),
-        (dict(synthesizer="V(rotary=True, rotary_percentage=2.0)"), "even"),
-        (dict(synthesizer="V(rotary=1.5)"), "rotary"),
-        (dict(synthesizer="V(rotary_percentage=0.5)"), "need rotary=True"),
-        (dict(synthesizer="V(rotary_max_wavelength=9)"), "need rotary=True"),
-        (dict(synthesizer="additive(rotary=True)"), "rotary"),
+        ("attention(heads(V=2, R=2), num_key_value_heads=2)", "Groups"),
+        ("heads(2*V(num_key_value_heads=1) + 2*R)", "Groups of heads"),
+        ("V(rotary=True, rotary_percentage=0.5)", "even"),
+        ("V(rotary=True, rotary_percentage=2.0)", "even"),
+        ("V(rotary=1.5)", "rotary"),
+        ("V(rotary_percentage=0.5)", "need rotary=True"),
+        ("V(rotary_max_wavelength=9)", "need rotary=True"),
+        ("additive(rotary=True)", "rotary"),
     ],
 )
-def test_heads_and_rotations_that_do_not_fit_are_refused(arguments, words):
-    with pytest.raises((ValueError, TypeError), match=words):
-        SyntheticAttention(H, K, max_length=T, **arguments)
+def test_heads_and_rotations_that_do_not_fit_are_refused(name, words):
+    with pytest.raises(ValueError, match=words):
+        mixers.get(name, H, K, T)
 
 
 def test_surgery_refuses_rotated_and_shared_keys():

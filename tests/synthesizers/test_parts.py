@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 import pytest
+from arrays import normal
+from backend import numpy
 from cases import CASES, KINDS
 
 from keras_synth import synthesizers
@@ -43,6 +45,43 @@ def test_a_failed_layer_leaves_its_synthesizer_to_others():
     with pytest.raises(ValueError, match="heads"):
         SyntheticAttention(3, 4, synthesizer=part)
     SyntheticAttention(2, 4, synthesizer=part)
+
+
+@pytest.mark.parametrize(
+    ("logits", "per_head", "expected"),
+    [
+        ([[0.0], [2.0]], True, [[0.0, 0.0], [2.0, 2.0]]),
+        ([0.0, 2.0], False, [0.0, 2.0]),
+        (3.0, True, [[3.0, 3.0], [3.0, 3.0]]),
+    ],
+)
+def test_initial_alphas_are_those_of_the_initializer(
+    logits, per_head, expected
+):
+    mixture = MixtureSynthesizer(
+        [RandomSynthesizer(2, 6), RandomSynthesizer(2, 6)],
+        per_head=per_head,
+        alphas_initializer=keras.initializers.Constant(logits),
+    )
+    mixture.build(X.shape)
+    np.testing.assert_array_equal(numpy(mixture.alphas), expected)
+
+
+def test_without_alphas_a_mixture_is_the_sum_of_its_parts():
+    mixture = synthesizers.get(
+        "mixture(R + V, alphas_initializer=None)", 2, 4, 8
+    )
+    mixture.build(X.shape)
+    assert mixture.alphas is None
+    x = normal(*X.shape)
+    keys = mixture.project_keys(x)
+    found, *parts = (
+        numpy(synthesizer(x, keys, length=5).materialize())
+        for synthesizer in (mixture, *mixture.synthesizers)
+    )
+    np.testing.assert_allclose(found, sum(parts), atol=1e-6)
+    again = type(mixture).from_config(mixture.get_config())
+    assert again.alphas_initializer is None
 
 
 class Temperature(normalizers.Normalizer):

@@ -1,9 +1,11 @@
 """Tables of distances, biases outside the alphas, and groups of heads."""
 
+import keras
 import numpy as np
 import pytest
 from arrays import normal
 from backend import numpy
+from cases import randomized
 from keras import ops
 from keras_hub.src.models.t5.t5_multi_head_attention import (  # its formula
     T5MultiHeadAttention,
@@ -126,23 +128,6 @@ def test_one_part_with_a_bias_needs_no_alphas():
 # --- groups of heads ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "identifier",
-    ["heads(V=1, R=3)", "heads(1 * V + 3 * R)", "HEADS(dot_product=1, R=3)"],
-)
-def test_spellings_of_groups(identifier):
-    synthesizer = synthesizers.get(identifier, H, K, N)
-    kinds = [
-        (type(part).__name__, part.num_heads, part.name)
-        for part in synthesizer.synthesizers
-    ]
-    assert kinds == [
-        ("DotProductSynthesizer", 1, "group_0"),
-        ("RandomSynthesizer", 3, "group_1"),
-    ]
-    assert synthesizer.num_heads == H
-
-
 def test_groups_pay_only_for_themselves():
     x = normal(2, T, D)
     whole = SyntheticAttention(
@@ -154,8 +139,6 @@ def test_groups_pay_only_for_themselves():
     # One head of keys, not four; R's and D's heads have no keys.
     assert whole.synthesizer.synthesizers[0].key.kernel.shape == (D, 1, K)
     assert whole.cache_dim == (2 * K, K)
-    cache = whole.make_cache(2, N)
-    assert [tuple(x.shape) for x in cache] == [(2, N, 1, 2 * K), (2, N, 3, K)]
 
 
 def test_masks_and_biases_of_heads_go_to_their_groups():
@@ -173,22 +156,58 @@ def test_masks_and_biases_of_heads_go_to_their_groups():
         np.testing.assert_allclose(scores[:, ::2], plain[:, ::2], atol=1e-6)
 
 
-def test_initial_values_of_groups_follow_the_seed():
-    first, second, other = (
-        synthesizers.get("heads(R=2, FR=2)", H, K, N, seed=seed)
-        for seed in (1, 1, 2)
+# --- local dense: loops over neighbours, of any length ------------------------
+
+W = 2
+
+
+def local(name=f"local_dense(window={W})", **options):
+    layer = SyntheticAttention(2, K, synthesizer=name, **options)
+    layer.build((None, None, D))
+    return randomized(layer, 0.7)
+
+
+@pytest.mark.each_backend
+@pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="JAX says what it will compute"
+)
+def test_tensors_of_all_pairs_are_never_local():
+    import jax
+
+    length = 1024
+    layer = local()
+    trace = jax.make_jaxpr(lambda x: jax.grad(lambda y: layer(y).sum())(x))(
+        np.zeros((1, length, D), "float32")
     )
-    for synthesizer in (first, second, other):
-        synthesizer.build((None, T, D))
-    for a, b, c in zip(
-        first.weights, second.weights, other.weights, strict=True
+    sizes = [
+        np.prod(variable.aval.shape)
+        for equation in trace.jaxpr.eqns
+        for variable in equation.outvars
+    ]
+    assert max(sizes) < length * length / 2
+
+
+def test_each_group_of_heads_sees_its_own():
+    layer = local(f"heads(1 * local_dense(window={W}) + 1 * V)")
+    x = normal(2, T, D)
+    _, scores = layer(x, return_attention_scores=True)
+    near = np.abs(np.subtract.outer(*2 * [np.arange(T)])) <= W
+    assert (
+        (numpy(scores) > 0).sum((0, 2, 3)) == [2 * near.sum(), 2 * T * T]
+    ).all()
+    narrow = local(
+        f"heads(1 * local_dense(window={W}) + 1 * V)", sliding_window=2
+    )
+    _, scores = narrow(x, return_attention_scores=True)
+    assert (numpy(scores) > 0).sum() == 2 * 2 * (3 * T - 2)
+
+
+def test_another_sequence_is_an_error():
+    layer, x = local(), normal(2, T, D)
+    for call in (
+        lambda: layer(x, normal(2, T + 1, D)),
+        lambda: layer.call_with_cache(x, layer.remember(x)),
+        lambda: layer(keras.Input((3, D)), keras.Input((4, D))),
     ):
-        np.testing.assert_array_equal(numpy(a), numpy(b))
-        assert not np.array_equal(numpy(a), numpy(c))
-
-
-def test_groups_have_no_seed():
-    with pytest.raises(ValueError, match=r"has no initial values.*Received"):
-        synthesizers.HeadGroupsSynthesizer(
-            [synthesizers.get("V", H, K)], seed=1
-        )
+        with pytest.raises(ValueError, match=r"neighbours.*Received"):
+            call()

@@ -4,13 +4,14 @@ import inspect
 
 import keras
 import numpy as np
+import pytest
 from arrays import normal
 from backend import numpy
-from cases import D, H, K, N, T, each_case, shared
+from cases import D, H, T, each_case, shared
 from keras import ops
 
 from keras_synth.layers import SyntheticAttention
-from keras_synth.synthesizers import FactorizedRandomSynthesizer
+from keras_synth.synthesizers import get
 
 
 @each_case
@@ -45,27 +46,63 @@ def test_keys_are_as_wide_as_promised(case):
             assert own.shape == (2, T, heads, group.key_dim)
 
 
-def test_one_head_of_constant_keys_is_the_formula():
-    """TensorFlow's kernel for this product writes beyond its end."""
-    layer = SyntheticAttention(1, K, synthesizer="D", max_length=N)
-    x = normal(3, T, D)
-    layer(x)
-    for _ in range(20):
-        found, scores = layer(x), layer(x, return_attention_scores=True)[1]
-        context = ops.einsum("bhts,bshv->bthv", scores, layer.value(x))
-        expected = numpy(layer.attention_output(context))
-        np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
-
-
-def test_tables_of_low_rank_start_apart_without_a_seed():
-    for seed in (None, 1):
-        synthesizer = FactorizedRandomSynthesizer(H, N, seed=seed)
-        synthesizer.build((None, None, D))
-        R1, R2 = (numpy(w.value) for w in synthesizer.weights)
-        assert np.abs(R1 - R2).max() > 0.01
-
-
 def test_attention_has_the_arguments_of_multi_head_attention():
     mine = inspect.signature(SyntheticAttention.call).parameters
     theirs = inspect.signature(keras.layers.MultiHeadAttention.call).parameters
     assert set(theirs) <= set(mine)
+
+
+# --- the gain of learned tables: how far a step moves their logits -----------
+
+LONGEST, ROWS = 40, slice(30)
+
+
+def made(name, **options):
+    synthesizer = get(name, num_heads=H, max_length=LONGEST, **options)
+    synthesizer.build((None, None, 8))
+    return synthesizer
+
+
+def logits(synthesizer, length=30):
+    query = np.zeros((1, length, 8), "float32")
+    return numpy(synthesizer(query, length=length).materialize())
+
+
+def copied(source, target):
+    for weight, value in zip(target.weights, source.weights, strict=True):
+        weight.assign(numpy(value.value))
+
+
+@pytest.mark.parametrize("name", ["R", "FR"])
+def test_logits_are_the_table_times_the_gain(name):
+    plain, strong = made(name), made(name, gain=10)
+    copied(plain, strong)
+    np.testing.assert_allclose(
+        logits(strong), 10 * logits(plain), rtol=1e-5, atol=1e-6
+    )
+    table = numpy(strong.tables()["R"])
+    np.testing.assert_allclose(
+        table[:, ROWS, ROWS], logits(strong)[0], rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", ["R", "FR"])
+@pytest.mark.parametrize("gain", [1, 10])
+def test_the_start_is_the_same_whatever_the_gain(name, gain):
+    start = logits(made(name, gain=gain, seed=0), LONGEST)
+    assert start.std() == pytest.approx(0.1, rel=0.15)
+
+
+def test_the_update_of_lora_also_has_the_gain():
+    synthesizer = made("R", gain=10)
+    start = logits(synthesizer)
+    synthesizer.enable_lora(2)
+    np.testing.assert_allclose(logits(synthesizer), start, rtol=1e-6)
+    synthesizer.lora_R_b.assign(normal(H, 2, LONGEST))
+    added = numpy(synthesizer.lora_R_a) @ normal(H, 2, LONGEST)
+    np.testing.assert_allclose(
+        logits(synthesizer)[0] - start[0],
+        10 * added[:, ROWS, ROWS],
+        rtol=1e-4,
+        atol=1e-4,
+    )
