@@ -41,21 +41,18 @@ def preprocessor(kind, length=8, **options):
     return _class(kind, "Preprocessor")(tokenizer(), **lengths, **options)
 
 
-def backbone(kind, synthesizer="R+V"):
-    if kind == "seq2seq_lm":
-        return models.SynthesizerSeq2SeqBackbone(
-            vocabulary_size=len(VOCABULARY),
-            synthesizer=synthesizer,
-            max_sequence_length=16,
-            **SIZES,
-        )
-    return models.SynthesizerBackbone(
-        vocabulary_size=len(VOCABULARY),
-        synthesizer=synthesizer,
-        max_sequence_length=16,
-        causal=kind == "causal_lm",
+def backbone(kind, synthesizer="R+V", **options):
+    """The backbone of a task; options replace those that are small."""
+    options = {
+        "vocabulary_size": len(VOCABULARY),
+        "synthesizer": synthesizer,
+        "max_sequence_length": 16,
         **SIZES,
-    )
+        **options,
+    }
+    if kind == "seq2seq_lm":
+        return models.SynthesizerSeq2SeqBackbone(**options)
+    return models.SynthesizerBackbone(causal=kind == "causal_lm", **options)
 
 
 def task(kind, synthesizer="R+V", preprocess=True, num_classes=2, **options):
