@@ -17,10 +17,7 @@ from backend import on_cpu
 from random_cases import Case, Run, expected, supports
 
 # Ignore warnings of a new device.
-pytestmark = [
-    pytest.mark.accelerator,
-    pytest.mark.filterwarnings("ignore"),
-]
+pytestmark = [pytest.mark.accelerator, pytest.mark.filterwarnings("ignore")]
 
 H, K, N, B, T = 2, 8, 20, 3, 16
 SYNTHESIZERS = [("V",), ("D",), ("R",), ("FR",), ("R", "V"), ("D", "V")]

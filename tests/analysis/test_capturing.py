@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from attending_models import MODELS, B, D, H, S, T, made
 from backend import numpy
+from comparisons import close, equal
 
 from keras_synth import analysis, layers
 from keras_synth.mixers import Mixer
 from keras_synth.mixers.call import observer
-
-each_kind = pytest.mark.parametrize("name", MODELS)
 
 
 def attention_layers(model):
@@ -21,7 +20,7 @@ def attention_layers(model):
     return [x for x in model._flatten_layers() if isinstance(x, kinds)]
 
 
-@each_kind
+@pytest.mark.parametrize("name", MODELS)
 def test_weights_times_values_are_the_output_of_the_layer(name, monkeypatch):
     model, inputs = made(name)
     calls = []
@@ -45,13 +44,11 @@ def test_weights_times_values_are_the_output_of_the_layer(name, monkeypatch):
         assert path.startswith(layer.path)
         assert own.shape[:2] == (B, H)
         sums = own.sum(-1)  # some layers have no weights of padded queries
-        np.testing.assert_allclose(sums, sums > 0.5, atol=1e-5)
+        close(sums, sums > 0.5)
         assert (sums[0, :, 0] > 0.5).all()
         values = numpy(layer.value_dense(value))
         context = np.einsum("bhts,bshv->bthv", own, values).astype("float32")
-        np.testing.assert_allclose(
-            numpy(layer.output_dense(context)), output, atol=1e-4
-        )
+        close(layer.output_dense(context), output, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["R+V", "functional"])
@@ -65,7 +62,7 @@ def test_the_model_is_as_it_was(name):
         same = {k for k in known if vars(layer)[k] is known[k]}
         # Keras sets this in the first call of a layer.
         assert {*known} - same <= {"_called", "_parent_path"}
-    np.testing.assert_array_equal(numpy(model(inputs)), expected)
+    equal(model(inputs), expected)
 
 
 def test_a_layer_that_is_called_again_has_a_number():
@@ -82,9 +79,7 @@ def check_product(weights, mixture, names, shares):
     for name, share in zip(names, shares, strict=True):
         product = product * weights[name] ** share[:, None, None]
     total = product.sum(-1, keepdims=True)
-    np.testing.assert_allclose(
-        product / np.maximum(total, 1e-30), mixture, atol=1e-5
-    )
+    close(product / np.maximum(total, 1e-30), mixture)
 
 
 def test_the_mixture_is_the_weighted_sum_of_the_parts():
@@ -96,12 +91,12 @@ def test_the_mixture_is_the_weighted_sum_of_the_parts():
         parts = [f"{path}/synthesizer/part_{k}" for k in (0, 1)]
         shares = tables[f"{path}/synthesizer/alphas"]
         assert shares.shape == (2, H)
-        np.testing.assert_allclose(shares.sum(0), 1, atol=1e-6)
+        close(shares.sum(0), 1, atol=1e-6)
         check_product(weights, weights[path], parts, shares)
         # R reads no token; the first sample has no padding.
         table = np.exp(tables[f"{parts[0]}/R"][:, :T, :T])
         table /= table.sum(-1, keepdims=True)
-        np.testing.assert_allclose(weights[parts[0]][0], table, atol=1e-5)
+        close(weights[parts[0]][0], table)
 
 
 def test_parts_of_a_group_have_its_heads():
@@ -166,14 +161,14 @@ def test_whatever_is_called_within_a_capture_is_seen():
         "decoder_layer_0/cross_attention": (T, S),
     }
     for name, weights in expected.items():
-        np.testing.assert_array_equal(inner[name].weights, weights)
+        equal(inner[name].weights, weights)
     cross = inner["decoder_layer_0/cross_attention"]
     (only,) = analysis.attention_weights(model, inputs, layers=layer.path)
     assert only == layer.path
     assert not cross.is_self
     for mask, side in ((cross.query_mask, "de"), (cross.key_mask, "en")):
         padding = inputs[f"{side}coder_padding_mask"]
-        np.testing.assert_array_equal(mask, padding.astype(bool))
+        equal(mask, padding.astype(bool))
 
 
 @pytest.mark.each_backend
@@ -248,7 +243,7 @@ def test_pairs_outside_a_layers_limits_are_not_visible(options):
     for each in parts:
         assert (each.visible == near).all()
         assert (each.weights[:, :, ~near] == 0).all()
-        np.testing.assert_allclose(each.weights.sum(-1), 1, atol=1e-5)
+        close(each.weights.sum(-1), 1)
 
 
 def test_calls_in_other_threads_are_not_captured(monkeypatch):
@@ -294,7 +289,7 @@ def test_tables_are_those_of_the_model():
     }
     assert {*found} == {f"{place}/{name}" for name in expected}
     for name, own in expected.items():
-        np.testing.assert_allclose(found[f"{place}/{name}"], own, atol=1e-6)
+        close(found[f"{place}/{name}"], own, atol=1e-6)
 
 
 def test_a_table_with_lora_is_the_sum():
@@ -305,7 +300,7 @@ def test_a_table_with_lora_is_the_sum():
     part.lora_R_b.assign(np.ones(part.lora_R_b.shape))
     (table,) = analysis.tables(layer).values()
     expected = numpy(part.R) + numpy(part.lora_R_a) @ numpy(part.lora_R_b)
-    np.testing.assert_allclose(table, expected, atol=1e-6)
+    close(table, expected, atol=1e-6)
 
 
 class Plain(keras.Model):

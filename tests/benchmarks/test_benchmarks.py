@@ -46,17 +46,6 @@ def table(said):
     ]
 
 
-def test_records_are_found_again(tmp_path):
-    path = tmp_path / "a.csv"
-    records = measuring.Records(path, FIELDS, ["name"])
-    records.append({"name": "R", "value": 1})
-    again = measuring.Records(path, FIELDS, ["name"])
-    assert {"name": "R"} in again
-    assert {"name": "V"} not in again
-    again.append({"name": "V", "value": 3})
-    assert path.read_text() == "name,value,note\nR,1,\nV,3,\n"
-
-
 def test_a_file_of_another_version_does_not_change(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("name,other\nR,1\n")

@@ -1,6 +1,8 @@
 """The grid of runs: shared data, existing results, errors."""
 
 import json
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -262,9 +264,6 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_the_models_of_a_script_are_compared(tmp_path):
     """In processes, as its users run it."""
-    import os
-    import subprocess
-
     (tmp_path / "mine.py").write_text(SCRIPT)
     done = subprocess.run(
         [sys.executable, "mine.py"],
@@ -280,15 +279,17 @@ def test_the_models_of_a_script_are_compared(tmp_path):
     assert all(len(x["result"]["history"]["loss"]) == 3 for x in found)
 
 
+ARRAYS = np.ones((4, 2), "float32"), np.ones(4)
+KNOWN = dict.fromkeys(("train", "validation", "test"), ARRAYS)
+
+
 @pytest.mark.once
 def test_models_need_a_file_and_arrays_numbers(monkeypatch, tmp_path):
-    arrays = np.ones((4, 2), "float32"), np.ones(4)
-    known = {"train": arrays, "validation": arrays, "test": arrays}
     with pytest.raises(ValueError, match="%%writefile"):
-        compare.run(lambda variant: None, ["V"], **known)
+        compare.run(lambda variant: None, ["V"], **KNOWN)
     monkeypatch.setenv(own.IN_WORKER, "1")
     with pytest.raises(RuntimeError, match="__main__"):
-        compare.run(run, ["V"], **known)
+        compare.run(run, ["V"], **KNOWN)
     texts = np.array(["a", "b"]), np.ones(2)
     with pytest.raises(ValueError, match="Tokenize texts first"):
         own.write(tmp_path, "own", texts, texts, texts)
@@ -306,11 +307,9 @@ LISTS = {
     "name, value", [(k, x) for k, values in LISTS.items() for x in values]
 )
 def test_variants_seeds_and_backends_are_lists(name, value, tmp_path):
-    arrays = np.ones((4, 2), "float32"), np.ones(4)
-    known = {"train": arrays, "validation": arrays, "test": arrays}
-    known |= {"variants": ["V"], "folder": tmp_path / "out", name: value}
+    given = {"variants": ["V"], "folder": tmp_path / "out", name: value}
     with pytest.raises(ValueError, match=f"`{name}` must be") as error:
-        compare.run(result, **known)
+        compare.run(result, **KNOWN, **given)
     assert f"Received: {name}={value!r}" in str(error.value)
     assert not (tmp_path / "out").exists()
 
@@ -321,10 +320,8 @@ def test_the_error_after_all_runs_failed_has_the_cause(monkeypatch, tmp_path):
         raise RuntimeError("failed; its log is x:\nTraceback\nKeyError: 'a'")
 
     monkeypatch.setattr(runs, "execute", execute)
-    arrays = np.ones((4, 2), "float32"), np.ones(4)
-    known = {"train": arrays, "validation": arrays, "test": arrays}
     with pytest.raises(RuntimeError, match=r"runs failed.*: KeyError: 'a'$"):
-        compare.run(result, ["V"], **known, folder=tmp_path)
+        compare.run(result, ["V"], **KNOWN, folder=tmp_path)
 
 
 # Reports

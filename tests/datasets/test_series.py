@@ -72,11 +72,7 @@ def test_windows_keep_the_features_of_a_step():
     ("series", "options", "message"),
     [
         ([np.ones((5, 2))], {"length": 4}, "at most 4 steps"),
-        (
-            [np.ones((5, 2)), np.ones((5, 3))],
-            {},
-            "from expected shape",
-        ),
+        ([np.ones((5, 2)), np.ones((5, 3))], {}, "from expected shape"),
         ([np.array([1.0, np.nan])], {}, "must contain only finite.*: 1"),
         ([["a", "b"]], {}, "must be an array .* of numbers"),
         ([np.ones((2, 2, 2))], {}, r"shape \(2, 2, 2\)"),

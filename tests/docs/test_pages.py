@@ -21,12 +21,6 @@ pytestmark = pytest.mark.once  # names are the same on all backends
 DOCS = ROOT / "docs"
 
 
-def test_readme_names_both_commands():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert re.search(r"^make demo ", text, re.MULTILINE)
-    assert re.search(r"^make test ", text, re.MULTILINE)
-
-
 def test_the_cheat_sheet_agrees_with_the_package():
     text = write_names.PAGE.read_text(encoding="utf-8")
     assert write_names.page(text) == text

@@ -13,11 +13,7 @@ SMALL = {
     "demo.py": {"EXAMPLES, EPOCHS, SEED": "64, 1, 0", "VARIANTS": '["R"]'},
     "text_classification.py": {SIZES: "512, 1, 1e-3"},
     "sequence_labelling.py": {SIZES: "32, 1, 1e-3", "EXAMPLES": "200"},
-    "translation.py": {
-        SIZES: "32, 1, 1e-3",
-        "EXAMPLES": "200",
-        "TEST": "8",
-    },
+    "translation.py": {SIZES: "32, 1, 1e-3", "EXAMPLES": "200", "TEST": "8"},
     "language_model.py": {SIZES: "512, 1, 1e-3"},
     "pretraining.py": {
         SIZES: "512, 1, 1e-3",

@@ -3,6 +3,7 @@
 import keras
 import keras_hub
 import numpy as np
+from noise import noisy
 
 from keras_synth import models
 
@@ -50,12 +51,7 @@ MODELS = {
 
 def made(name):
     """A model, whose weights are not small, and a batch of its inputs."""
-    model = MODELS[name]()
-    rng = np.random.default_rng(1)
-    for weight in model.weights:
-        value = keras.ops.convert_to_numpy(weight)
-        if weight.trainable:
-            weight.assign(value + 0.3 * rng.normal(size=weight.shape))
+    model = noisy(MODELS[name](), 0.3)
     return model, {x: _input(x, model.input) for x in model.input}
 
 

@@ -101,11 +101,11 @@ def export(model, folder, format, shape, **options):
 
 def inputs(model, batch, length, seed=0):
     """Token ids of two lengths, and other inputs of a model."""
-    rng = np.random.default_rng(seed)
-    made = {
-        name: rng.integers(0, min(10, length), (batch, length), "int32")
-        for name in model.input
-    }
-    mask = np.ones((batch, length), "int32")
-    mask[0, length // 2 + 1 :] = 0
-    return {**made, "padding_mask": mask}
+    rng, made = np.random.default_rng(seed), {}
+    for name in model.input:
+        shape, limit = (batch, length), min(10, length)
+        made[name] = rng.integers(0, limit, shape, "int32")
+        if name.endswith("padding_mask"):
+            made[name][:] = 1
+            made[name][0, length // 2 + 1 :] = 0
+    return made

@@ -1,8 +1,6 @@
 """Small generating models, and their texts without caches."""
 
-import keras_hub
 import numpy as np
-import pytest
 from backend import numpy, program
 from keras import ops
 from small_tasks import SPECIAL
@@ -21,18 +19,6 @@ SIZES = {
     "max_sequence_length": LENGTH,
     "dropout": 0.0,
 }
-
-each_sampler = pytest.mark.parametrize(
-    "sampler",
-    [
-        "greedy",
-        keras_hub.samplers.TopKSampler(3, seed=1),
-        keras_hub.samplers.TopPSampler(0.5, seed=1),
-        keras_hub.samplers.RandomSampler(seed=1),
-        keras_hub.samplers.BeamSampler(num_beams=3),
-        keras_hub.samplers.ContrastiveSampler(k=2, alpha=0.2),
-    ],
-)
 
 
 def tokenizer(*more):

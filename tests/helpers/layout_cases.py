@@ -76,10 +76,10 @@ def backbone(name, **options):
         **BACKBONES.get(name, {}),
         **options,
     }
-    of_two = "cross_synthesizer" in options
-    made = models.SynthesizerSeq2SeqBackbone if of_two else None
-    made = made or models.SynthesizerBackbone
-    return made(VOCABULARY, LAYERS, HEADS, WIDTH, HIDDEN, **options)
+    cls = models.SynthesizerBackbone
+    if "cross_synthesizer" in options:
+        cls = models.SynthesizerSeq2SeqBackbone
+    return cls(VOCABULARY, LAYERS, HEADS, WIDTH, HIDDEN, **options)
 
 
 def mixer(name):

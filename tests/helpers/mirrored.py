@@ -42,35 +42,32 @@ def masked_embedding():
     return made, IDS, RNG.integers(0, 3, 8)
 
 
-def mask_inputs(attention=None, dtype="int32"):
+def mask_inputs():
     """Keras adds up the inputs of all devices, which booleans have no sum of.
 
     So a model with masks as inputs must accept them as integers.
     """
     x = keras.Input((6, 8))
-    real = keras.Input((6,), dtype=dtype)
-    pairs = keras.Input((6, 6), dtype=dtype)
-    if attention is not None:
-        y = attention(x, x, attention_mask=pairs)
-    else:
-        y = layers.SynthesizerEncoder(8, 2, synthesizer="R+V", max_length=8)(
-            x, padding_mask=real, attention_mask=pairs
-        )
-        y = layers.SynthesizerDecoder(8, 2, synthesizer="D", max_length=8)(
-            y,
-            x,
-            decoder_padding_mask=real,
-            encoder_padding_mask=real,
-            encoder_attention_mask=pairs,
-        )
-        y = layers.SyntheticAttention(2, 4, synthesizer="FR", max_length=8)(
-            y, value_mask=real, attention_mask=pairs
-        )
+    real = keras.Input((6,), dtype="int32")
+    pairs = keras.Input((6, 6), dtype="int32")
+    y = layers.SynthesizerEncoder(8, 2, synthesizer="R+V", max_length=8)(
+        x, padding_mask=real, attention_mask=pairs
+    )
+    y = layers.SynthesizerDecoder(8, 2, synthesizer="D", max_length=8)(
+        y,
+        x,
+        decoder_padding_mask=real,
+        encoder_padding_mask=real,
+        encoder_attention_mask=pairs,
+    )
+    y = layers.SyntheticAttention(2, 4, synthesizer="FR", max_length=8)(
+        y, value_mask=real, attention_mask=pairs
+    )
     made = keras.Model([x, real, pairs], keras.layers.Dense(3)(y[:, 0]))
     inputs = (
         RNG.normal(size=(8, 6, 8)).astype("float32"),
-        SEEN.astype(dtype),
-        (RNG.random((8, 6, 6)) < 0.7).astype(dtype),
+        SEEN,
+        (RNG.random((8, 6, 6)) < 0.7).astype("int32"),
     )
     return made, inputs, RNG.integers(0, 3, 8)
 

@@ -12,6 +12,7 @@ import keras_hub
 import numpy as np
 from backend import numpy
 from keras import layers
+from noise import noisy
 
 N, D, H = 12, 16, 2  # longest sequence, width, heads
 SIZES = {
@@ -141,12 +142,7 @@ LENGTHS = {"time series": N}  # of sequences of any length
 def made(name):
     """A model none of whose weights is 0 or 1 by default."""
     keras.utils.set_random_seed(0)
-    model = MADE[name]()
-    rng = np.random.default_rng(1)
-    for weight in model.weights:
-        value = numpy(weight)
-        weight.assign(value + 0.2 * rng.normal(size=value.shape))
-    return model
+    return noisy(MADE[name](), seed=1)
 
 
 def inputs_of(name):

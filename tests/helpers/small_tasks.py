@@ -41,25 +41,16 @@ def preprocessor(kind, length=8, **options):
     return _class(kind, "Preprocessor")(tokenizer(), **lengths, **options)
 
 
-def backbone(kind, synthesizer="R+V"):
-    """With a block for each synthesizer of a list."""
-    sizes = dict(SIZES)
+def backbone(kind, synthesizer="R+V", **options):
+    """With a block for each synthesizer of a list, and small sizes."""
+    sizes = {**SIZES, "vocabulary_size": len(VOCABULARY)}
     if isinstance(synthesizer, list):
         sizes["num_layers"] = len(synthesizer)
+    options = {"max_sequence_length": 16, **sizes, **options}
+    options["synthesizer"] = synthesizer
     if kind == "seq2seq_lm":
-        return models.SynthesizerSeq2SeqBackbone(
-            vocabulary_size=len(VOCABULARY),
-            synthesizer=synthesizer,
-            max_sequence_length=16,
-            **sizes,
-        )
-    return models.SynthesizerBackbone(
-        vocabulary_size=len(VOCABULARY),
-        synthesizer=synthesizer,
-        max_sequence_length=16,
-        causal=kind == "causal_lm",
-        **sizes,
-    )
+        return models.SynthesizerSeq2SeqBackbone(**options)
+    return models.SynthesizerBackbone(causal=kind == "causal_lm", **options)
 
 
 def task(kind, synthesizer="R+V", preprocess=True, num_classes=2, **options):

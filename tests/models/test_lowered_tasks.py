@@ -1,16 +1,15 @@
 """Every task becomes a program for TPUs and for CUDA, without either."""
 
 import keras
-import numpy as np
 import pytest
 from every_task import TASKS, task
+from exported import inputs
 from keras import ops
 from platforms import Pretended
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="JAX lowers for what is not there"
 )
-B, T = 2, 8
 PLATFORMS = ["tpu", "cuda"]
 quick_or_slow = pytest.mark.parametrize(
     ("kind", "platform"),
@@ -24,16 +23,6 @@ quick_or_slow = pytest.mark.parametrize(
         for platform in PLATFORMS
     ],
 )
-
-
-def tokens_of(model):
-    """Inputs of a model: ones, the last three of a sample being padding."""
-    found = {}
-    for name in model.input:
-        found[name] = np.ones((B, T), "int32")
-        if name.endswith("padding_mask"):
-            found[name][0, -3:] = 0
-    return found
 
 
 def values_of(variables):
@@ -55,9 +44,9 @@ def test_a_task_is_lowered(kind, platform, policy, monkeypatch):
         )
         return ops.mean(ops.square(ops.cast(outputs, "float32")))
 
-    weights = values_of(model.trainable_variables)
-    platform.exported(call, weights, tokens_of(model))
-    platform.exported(platform.gradient(call, (0,)), weights, tokens_of(model))
+    arguments = values_of(model.trainable_variables), inputs(model, 2, 8)
+    platform.exported(call, *arguments)
+    platform.exported(platform.gradient(call, (0,)), *arguments)
 
 
 @pytest.mark.slow
@@ -76,4 +65,4 @@ def test_generating_is_lowered(kind, platform, sampler, monkeypatch):
         with keras.StatelessScope(state_mapping=mapping):
             return model.generate_step(inputs, stop_token_ids=[2])
 
-    platform.exported(generate, values_of(variables), tokens_of(model))
+    platform.exported(generate, values_of(variables), inputs(model, 2, 8))

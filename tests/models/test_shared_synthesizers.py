@@ -4,27 +4,24 @@ import keras
 import numpy as np
 import pytest
 from backend import numpy
+from comparisons import close
 
 import keras_synth
 from keras_synth import models, surgery
 
 IDS = np.random.default_rng(0).integers(1, 50, (2, 10)).astype("int32")
+SIZES = {"vocabulary_size": 50, "num_heads": 2, "hidden_dim": 16}
+SIZES |= {"intermediate_dim": 32, "max_sequence_length": 12}
 INPUTS = {"token_ids": IDS, "padding_mask": np.ones_like(IDS)}
 
 
 def backbone(synthesizer, **options):
     return models.SynthesizerBackbone(
-        **{
-            "vocabulary_size": 50,
-            "num_layers": len(synthesizer),
-            "num_heads": 2,
-            "hidden_dim": 16,
-            "intermediate_dim": 32,
-            "max_sequence_length": 12,
-            "dropout": 0,
-            "synthesizer": synthesizer,
-            **options,
-        }
+        **SIZES,
+        num_layers=len(synthesizer),
+        dropout=0,
+        synthesizer=synthesizer,
+        **options,
     )
 
 
@@ -76,7 +73,7 @@ def test_weights_are_counted_once_and_used_in_each(shared):
         if "encoder_layer_3/self_attention/synthesizer" in weight.path
     )
     assert shared.count_params() == own.count_params() - 2 * table - dense
-    np.testing.assert_allclose(outputs(shared), outputs(own), atol=1e-6)
+    close(outputs(shared), outputs(own), atol=1e-6)
 
 
 @pytest.mark.parametrize("form", ["file", "preset", "clone", "fold"])
@@ -93,7 +90,7 @@ def test_it_survives(shared, form, tmp_path):
         other = keras_synth.fold(shared)
     assert other.synthesizer[1::2] == [0, 2]
     assert other.count_params() <= shared.count_params()
-    np.testing.assert_allclose(outputs(other), outputs(shared), atol=1e-5)
+    close(outputs(other), outputs(shared))
 
 
 def test_a_step_of_training_moves_the_table_by_both_gradients(shared):
@@ -111,22 +108,20 @@ def test_a_step_of_training_moves_the_table_by_both_gradients(shared):
     ]
     assert len(steps) == 3
     assert all(np.abs(step).max() > 1e-3 for step in steps)
-    np.testing.assert_allclose(
-        numpy(moved.value) - before[moved.path], sum(steps), atol=1e-5
-    )
+    close(numpy(moved.value) - before[moved.path], sum(steps))
 
 
 def test_lengths_lora_and_quantization(shared):
     longer = surgery.lengthen(shared, 24)
-    np.testing.assert_allclose(outputs(longer), outputs(shared), atol=1e-6)
+    close(outputs(longer), outputs(shared), atol=1e-6)
     assert longer.synthesizer == shared.synthesizer
     adapted = copied(shared)
     adapted.enable_lora(2)
-    np.testing.assert_allclose(outputs(adapted), outputs(shared), atol=1e-6)
+    close(outputs(adapted), outputs(shared), atol=1e-6)
     names = [weight.name for weight in adapted.trainable_weights]
     assert names.count("lora_R_a") == 1
     adapted.quantize("int8")
-    np.testing.assert_allclose(outputs(adapted), outputs(shared), atol=0.2)
+    close(outputs(adapted), outputs(shared), atol=0.2)
 
 
 def test_tokens_decoded_one_by_one_equal_those_of_the_whole():
@@ -138,21 +133,12 @@ def test_tokens_decoded_one_by_one_equal_those_of_the_whole():
             IDS[:, at : at + 1], caches, at
         )
         steps.append(numpy(step))
-    np.testing.assert_allclose(
-        np.concatenate(steps, axis=1), expected, atol=1e-5
-    )
+    close(np.concatenate(steps, axis=1), expected)
 
 
 def test_the_stacks_of_a_translator_share_apart():
     model = models.SynthesizerSeq2SeqBackbone(
-        vocabulary_size=50,
-        num_layers=2,
-        num_heads=2,
-        hidden_dim=16,
-        intermediate_dim=32,
-        synthesizer=["R", 0],
-        cross_synthesizer=["V", 0],
-        max_sequence_length=12,
+        **SIZES, num_layers=2, synthesizer=["R", 0], cross_synthesizer=["V", 0]
     )
     paths = [w.path for w in model.weights if "/synthesizer/" in w.path]
     assert [path for path in paths if path.endswith("/R")] == [

@@ -3,7 +3,9 @@
 import keras
 import numpy as np
 import pytest
+import small_tasks
 from backend import numpy
+from comparisons import close, equal
 
 from keras_synth import analysis, datasets, models
 from keras_synth.training.batches import LengthBuckets
@@ -23,17 +25,9 @@ def preprocessor(sequence_length=8, **options):
     )
 
 
-def backbone(**options):
-    sizes = {
-        "vocabulary_size": len(VOCABULARY),
-        "num_layers": 1,
-        "num_heads": 2,
-        "hidden_dim": 8,
-        "intermediate_dim": 16,
-        "synthesizer": "R+V",
-        "max_sequence_length": 8,
-    }
-    return models.SynthesizerBackbone(**{**sizes, **options})
+def backbone(kind="token_classifier", **options):
+    sizes = {"vocabulary_size": len(VOCABULARY), "max_sequence_length": 8}
+    return small_tasks.backbone(kind, **{**sizes, **options})
 
 
 def tagger(given=None, class_names=NAMES, **options):
@@ -62,26 +56,26 @@ def test_the_first_piece_of_a_word_has_its_label():
         ],
     )
     real = [[1] * 6 + [0] * 2, [1] * 5 + [0] * 3, [1] * 2 + [0] * 6]
-    np.testing.assert_array_equal(x["padding_mask"], real)
+    equal(x["padding_mask"], real)
     expected = [[0, 1, 2, 0, 1, 0, 0, 0], [0, 2] + [0] * 6, [0] * 8]
-    np.testing.assert_array_equal(y, expected)
-    np.testing.assert_array_equal(weight, np.array(expected) > 0)
+    equal(y, expected)
+    equal(weight, np.array(expected) > 0)
 
 
 def test_a_word_without_pieces_keeps_its_place():
     x, _, weight = preprocessor()([["dog", "\x01", "", "run"]], [[0, 1, 2, 0]])
     expected = [1, ID["dog"], 3, 3, ID["run"], 2, 0, 0]
-    np.testing.assert_array_equal(x["token_ids"][0], expected)
-    np.testing.assert_array_equal(weight[0], [0, 1, 1, 1, 1, 0, 0, 0])
+    equal(x["token_ids"][0], expected)
+    equal(weight[0], [0, 1, 1, 1, 1, 0, 0, 0])
 
 
 def test_words_beyond_the_length_are_cut_off():
     made = preprocessor(sequence_length=5)
     x, y, weight = made([["dogs", "dogs", "run"]], [[1, 2, 1]])
     expected = [1, ID["dog"], ID["##s"], ID["dog"], 2]
-    np.testing.assert_array_equal(x["token_ids"][0], expected)
-    np.testing.assert_array_equal(y[0], [0, 1, 0, 2, 0])
-    np.testing.assert_array_equal(weight[0], [0, 1, 0, 1, 0])
+    equal(x["token_ids"][0], expected)
+    equal(y[0], [0, 1, 0, 2, 0])
+    equal(weight[0], [0, 1, 0, 1, 0])
     parts = made.split([["dogs", "dogs", "run"], ["cat"], []])
     assert parts == [["dogs"], ["dogs", "run"], ["cat"], []]
     long = ["cat's", "cat's", "dogs", "dogs"]
@@ -97,16 +91,16 @@ def test_byte_pairs_read_words_like_those_in_a_text():
     words = ["the", "dog", "saw", "the", "dogs"]
     x, _, weights = made([words, ["", "dog"]], [[0] * 5, [0] * 2])
     whole = tokenizer(" ".join(words))
-    np.testing.assert_array_equal(x["token_ids"][0, 1 : 1 + len(whole)], whole)
+    equal(x["token_ids"][0, 1 : 1 + len(whole)], whole)
     assert weights.sum(axis=1).tolist() == [5, 2]
     space, *dog = tokenizer("  dog")
-    np.testing.assert_array_equal(x["token_ids"][1, 1:3], [space, *dog])
+    equal(x["token_ids"][1, 1:3], [space, *dog])
 
 
 def test_weights_of_sentences_count():
     *_, weight = preprocessor()(SENTENCES[:2], [[0, 1, 2], [1, 2]], [2.0, 0.5])
-    np.testing.assert_array_equal(weight[0], [0, 2, 2, 0, 2, 0, 0, 0])
-    np.testing.assert_array_equal(weight[1], [0, 0.5, 0, 0.5] + [0] * 4)
+    equal(weight[0], [0, 2, 2, 0, 2, 0, 0, 0])
+    equal(weight[1], [0, 0.5, 0, 0.5] + [0] * 4)
 
 
 # The task
@@ -125,7 +119,7 @@ def test_padding_and_later_pieces_count_neither_in_loss_nor_in_accuracy():
         found = model.evaluate(
             x, labels, sample_weight=weight, verbose=0, batch_size=6
         )
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        close(found, expected, atol=0, rtol=1e-5)
     logits = numpy(model(x)).astype("float64")
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     nats = -np.take_along_axis(logs, y[..., None], -1)[..., 0]
@@ -136,8 +130,7 @@ def test_padding_and_later_pieces_count_neither_in_loss_nor_in_accuracy():
 
 
 def test_it_learns_from_the_context_of_a_name():
-    keras.utils.set_random_seed(0)
-    sentences, labels = datasets.generated_entities(300)
+    sentences, labels = datasets.generated_entities(200)
     words = sorted({word for row in sentences for word in row})
     tokenizer = models.SynthesizerTokenizer(SPECIAL + words, lowercase=False)
     names = datasets.CLASS_NAMES["generated_entities"]
@@ -157,7 +150,7 @@ def test_it_learns_from_the_context_of_a_name():
         dropout=0.0,
     )
     model.compile(keras.optimizers.Adam(0.01))
-    model.fit(sentences, labels, epochs=12, verbose=0)
+    model.fit(sentences, labels, epochs=10, verbose=0)
     loss, accuracy = model.evaluate(sentences, labels, verbose=0)
     found = model.tag(sentences)
     assert [*map(len, found)] == [*map(len, sentences)]
@@ -202,7 +195,7 @@ def test_a_softmax_is_scored_by_probabilities():
     model = tagger(activation="softmax", class_names=None)
     numbers = [[NAMES.index(name) for name in row] for row in LABELS]
     outputs = model.predict(SENTENCES, verbose=0)
-    np.testing.assert_allclose(outputs.sum(-1), 1, rtol=1e-5)
+    close(outputs.sum(-1), 1, atol=0, rtol=1e-5)
     _, y, weight = model.preprocessor(SENTENCES, numbers)
     nats = -np.log(np.take_along_axis(outputs, y[..., None], -1)[..., 0])
     loss, _ = model.evaluate(SENTENCES, numbers, batch_size=12, verbose=0)
@@ -216,18 +209,17 @@ def test_a_backbone_with_segments_is_trained():
     model.fit(SENTENCES, [[0] * len(x) for x in SENTENCES], verbose=0)
 
 
-@pytest.mark.parametrize(
-    "options", [{"causal": True}, {"dtype": "mixed_bfloat16"}]
-)
-def test_causal_backbones_and_half_precision_work(options):
+def test_causal_backbones_in_half_precision_work():
     model = models.SynthesizerTokenClassifier(
-        backbone(**options), 3, preprocessor(), class_names=NAMES
+        backbone("causal_lm", dtype="mixed_bfloat16"),
+        3,
+        preprocessor(),
+        class_names=NAMES,
     )
     history = model.fit(SENTENCES, LABELS, epochs=2, verbose=0).history
     assert np.isfinite(history["loss"]).all()
     start, whole = model.tag([["the", "dogs"], ["the", "dogs", "run"]])
-    if options.get("causal"):
-        assert whole[:2] == start
+    assert whole[:2] == start
 
 
 def test_multiplications_are_counted():
@@ -248,7 +240,6 @@ def test_multiplications_are_counted():
         ([["dog"]], None, "y=None"),
         (["the dog"], [[0]], r"x\[0\] must be a list of words"),
         ("the dog", [[0]], "Put a single example into a list"),
-        ([["dog", 3]], [[0, 0]], "Words must be strings"),
         ([["dog", None]], [[0, 0]], "Words must be strings"),
     ],
 )
@@ -272,5 +263,3 @@ def test_wrong_arguments_are_errors():
         preprocessor(2)
     with pytest.raises(ValueError, match=r"must be strings. Received: 3"):
         tagger().tag([["dog", 3]])
-    with pytest.raises(ValueError, match="with class_names"):
-        tagger(class_names=None).fit(SENTENCES, LABELS)

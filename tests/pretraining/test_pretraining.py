@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 import pytest
+import small_tasks
+from comparisons import close, equal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,7 +69,7 @@ def test_every_cut_is_as_likely():
         mask = pretraining.span_mask(6, rng, 2 / 6, 1.0)
         seen.append(int(np.argmax(mask)))
     shares = np.bincount(seen, minlength=4)[1:] / 3000
-    np.testing.assert_allclose(shares, 1 / 3, atol=0.03)
+    close(shares, 1 / 3, atol=0.03)
 
 
 def spans(**options):
@@ -109,7 +111,7 @@ def test_batches_of_span_corruption():
     assert labels.shape == weights.shape
     decoder = features["decoder_token_ids"]
     assert (decoder[:, 0] == 0).all()
-    np.testing.assert_array_equal(decoder[:, 1:], labels[:, :-1])
+    equal(decoder[:, 1:], labels[:, :-1])
     for row, target in zip(inputs, labels, strict=True):
         shift = np.where(row >= 90, row + 5_000, row)[:-1]
         other = np.where(target >= 90, target + 5_000, target)[:-1]
@@ -195,15 +197,15 @@ def test_fractions_of_hidden_tokens():
     assert weights.all()
     assert (np.diff(positions) > 0).all()
     untouched = np.setdiff1d(np.arange(ids.size), positions)
-    np.testing.assert_array_equal(hidden[:, untouched], ids[:, untouched])
+    equal(hidden[:, untouched], ids[:, untouched])
     chosen = hidden[0, positions[0]]
-    np.testing.assert_array_equal(labels, ids[:, positions[0]])
+    equal(labels, ids[:, positions[0]])
     assert abs((chosen == MASK).mean() - 0.8) < 0.01
     assert abs((chosen == labels).mean() - 0.1) < 0.01
     hidden, *_ = pretraining.mask_tokens(
         ids, MASK, 1000, mask_rate=0.0, random_rate=0.0
     )
-    np.testing.assert_array_equal(hidden, ids)
+    equal(hidden, ids)
 
 
 @pytest.mark.once
@@ -216,12 +218,12 @@ def test_hidden_tokens_depend_only_on_text_seed_and_epoch():
     expected = masked(ids)
     order = RNG(0).permutation(len(ids))
     for part, whole in zip(masked(ids[order]), expected, strict=True):
-        np.testing.assert_array_equal(part, whole[order])
+        equal(part, whole[order])
     for options in ({"seed": 1}, {"epoch": 1}, {"epoch": [1] * 6}):
         assert (masked(ids, **options)[1] != expected[1]).any()
     some = masked(ids, epoch=[0, 0, 0, 1, 1, 1])
-    np.testing.assert_array_equal(some[0][:3], expected[0][:3])
-    np.testing.assert_array_equal(some[0][3:], masked(ids, epoch=1)[0][3:])
+    equal(some[0][:3], expected[0][:3])
+    equal(some[0][3:], masked(ids, epoch=1)[0][3:])
 
 
 @pytest.mark.once
@@ -229,7 +231,7 @@ def test_a_text_without_a_maskable_token_has_no_weight():
     ids = np.array([[1, 2, 0, 0], [1, 7, 2, 0]])
     hidden, _, _, weights = pretraining.mask_tokens(ids, MASK, 50, SPECIAL)
     assert weights.tolist() == [[0.0], [1.0]]
-    np.testing.assert_array_equal(hidden[0], ids[0])
+    equal(hidden[0], ids[0])
     *_, weights = pretraining.mask_tokens(
         ids, MASK, 50, SPECIAL, selection_rate=0.0
     )
@@ -319,7 +321,7 @@ def test_rows_contain_all_tokens_in_order_except_the_rest(length, more, least):
     assert (kept[:, 0] == 1).all()
     assert (kept[:, -1] == 2).all()
     inner = kept[:, 1:-1].reshape(-1)
-    np.testing.assert_array_equal(inner, ids[: len(inner)])
+    equal(inner, ids[: len(inner)])
     assert len(ids) - len(inner) < length - 2
     assert rows["padding_mask"].all()
 
@@ -334,17 +336,9 @@ def test_too_short_rows_and_texts_are_errors(tokens, length):
 # --- weights to start from ----------------------------------------------------
 
 
-def backbone(synthesizer="R+V", **changes):
-    options = {
-        "vocabulary_size": 20,
-        "num_layers": 1,
-        "num_heads": 2,
-        "hidden_dim": 8,
-        "intermediate_dim": 8,
-        "max_sequence_length": 8,
-        **changes,
-    }
-    return models.SynthesizerBackbone(synthesizer=synthesizer, **options)
+def backbone(**changes):
+    options = {"vocabulary_size": 20, "max_sequence_length": 8, **changes}
+    return small_tasks.backbone("classifier", **options)
 
 
 def test_all_weights_except_new_ones_are_copied():
@@ -354,27 +348,22 @@ def test_all_weights_except_new_ones_are_copied():
         "segment_embedding/embeddings"
     ]
     copied = {w.path: keras.ops.convert_to_numpy(w) for w in target.weights}
-    np.testing.assert_array_equal(
-        copied.pop("segment_embedding/embeddings"), segments
-    )
+    equal(copied.pop("segment_embedding/embeddings"), segments)
     assert len(copied) == len(source.weights)
     for weight in source.weights:
-        np.testing.assert_array_equal(
-            copied[weight.path], keras.ops.convert_to_numpy(weight)
-        )
+        equal(copied[weight.path], weight)
 
 
 def test_copied_weights_are_not_shared():
     """Training the copy leaves the source usable: JAX frees its buffers."""
-    source, target = backbone("R"), backbone("R")
+    source, target = backbone(), backbone()
     models.copy_weights(source, target)
     before = source.get_weights()
     classifier = models.SynthesizerTextClassifier(target, num_classes=2)
     ones = np.ones((4, 8), "int32")
     features = {"token_ids": ones, "padding_mask": ones}
     classifier.fit(features, np.ones(4, "int32"), verbose=0)
-    for weight, value in zip(source.weights, before, strict=True):
-        np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), value)
+    equal(source.weights, before)
 
 
 @pytest.mark.once
@@ -394,5 +383,4 @@ def test_weights_of_another_form_are_errors(changes, words):
     before = target.get_weights()
     with pytest.raises(ValueError, match=words):
         models.copy_weights(source, target)
-    for mine, its in zip(before, target.get_weights(), strict=True):
-        np.testing.assert_array_equal(mine, its)
+    equal(before, target.get_weights())

@@ -24,7 +24,8 @@ def test_every_backend_loads_the_files_of_this_backend(backend, tmp_path):
 
 def check(backend, files, folder):
     saved = saved_files.save(folder, files)
-    loaded = loaded_by(backend, folder)
+    run_helper("saved_files.py", folder, KERAS_BACKEND=backend)
+    loaded = np.load(folder / f"{backend}.npz")
     for file in files:
         assert str(loaded[f"{file} weights"]) == saved[f"{file} weights"], file
         way = file.split()[1].removeprefix("mixed_")
@@ -34,8 +35,3 @@ def check(backend, files, folder):
             atol=1e-5 if backend == HERE else TOLERANCES.get(way, 1e-4),
             err_msg=file,
         )
-
-
-def loaded_by(backend, folder):
-    run_helper("saved_files.py", folder, KERAS_BACKEND=backend)
-    return np.load(folder / f"{backend}.npz")

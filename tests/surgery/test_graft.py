@@ -5,6 +5,8 @@ import keras_hub
 import numpy as np
 import pytest
 from backend import numpy
+from comparisons import close, equal
+from noise import noisy
 
 from keras_synth import fold, models
 from keras_synth.surgery import graft
@@ -39,31 +41,21 @@ B, T = 3, 7
 def trained(name, noise=0.2, **changes):
     """A backbone none of whose weights is 0 or 1 by default."""
     keras.utils.set_random_seed(0)
-    model = FAMILIES[name](**{**SIZES, **changes})
-    rng = np.random.default_rng(3)
-    for weight in model.weights:
-        value = numpy(weight)
-        weight.assign(value + noise * rng.normal(size=value.shape))
-    return model
+    return noisy(FAMILIES[name](**{**SIZES, **changes}), noise)
 
 
 def inputs(model, length=T):
-    if "encoder_token_ids" in model.input:
-        given = _inputs(model, length)
-        return {
-            f"{side}_{name}": x[:, at] if side == "decoder" else x
-            for side, at in (("encoder", None), ("decoder", slice(length - 1)))
-            for name, x in given.items()
-        }
-    return _inputs(model, length)
-
-
-def _inputs(model, length):
     drawn = np.random.default_rng(0).integers(1, 30, (B, length))
     real = np.arange(length) < np.array([[length], [4], [2]])
     given = {"token_ids": drawn, "padding_mask": real.astype("int32")}
     if getattr(model, "num_segments", 0):
         given["segment_ids"] = (np.arange(length) > 2) + np.zeros_like(drawn)
+    if "encoder_token_ids" in model.input:
+        return {
+            f"{side}_{name}": x[:, :end]
+            for side, end in (("encoder", length), ("decoder", length - 1))
+            for name, x in given.items()
+        }
     return given
 
 
@@ -85,9 +77,7 @@ def real_outputs(model, given):
 
 def check_same(model, grafted, length=T):
     given = inputs(model, length)
-    np.testing.assert_allclose(
-        real_outputs(grafted, given), real_outputs(model, given), atol=1e-5
-    )
+    close(real_outputs(grafted, given), real_outputs(model, given))
 
 
 @pytest.mark.parametrize("name", ["gpt2", "ours", "t5", "our_seq2seq"])
@@ -95,8 +85,7 @@ def test_outputs_are_the_same_at_the_start(name):
     model = trained(name)
     before = [numpy(w) for w in model.weights]
     check_same(model, graft(model, "R+V", max_length=LENGTHS.get(name)))
-    for weight, value in zip(model.weights, before, strict=True):
-        np.testing.assert_array_equal(numpy(weight), value)
+    equal(model.weights, before)
 
 
 @pytest.mark.parametrize(
@@ -145,9 +134,7 @@ def test_t5_of_every_form(gated, tied):
     ours = graft(theirs, "D+V", max_length=140)
     given = inputs(model, 140)
     real = given["decoder_padding_mask"].astype(bool)
-    np.testing.assert_allclose(
-        numpy(ours(given))[real], numpy(theirs(given))[real], atol=2e-5
-    )
+    close(numpy(ours(given))[real], numpy(theirs(given))[real], atol=2e-5)
     tables = [w.path for w in ours.weights if "relative" in w.path]
     assert len(tables) == 2
     assert not [
@@ -192,25 +179,8 @@ def test_it_trains_saves_loads_and_folds(tmp_path):
     grafted.save(path)
     again = keras.saving.load_model(path)
     expected = real_outputs(grafted, given)
-    np.testing.assert_allclose(real_outputs(again, given), expected, atol=1e-5)
-    np.testing.assert_allclose(
-        real_outputs(fold(grafted), given), expected, atol=1e-4
-    )
-
-
-def test_a_grafted_decoder_decodes_with_a_cache():
-    grafted = graft(trained("gpt2"), "R+V")
-    given = inputs(grafted)
-    given["padding_mask"][:] = 1
-    whole = numpy(models.SynthesizerCausalLM(grafted)(given))
-    lm = models.SynthesizerCausalLM(grafted)
-    caches = grafted.stack.make_caches(B, T)
-    ids = given["token_ids"]
-    for start, end in ((0, 4), (4, 5), (5, T)):
-        logits, _, caches = lm.call_with_cache(ids[:, start:end], caches, start)
-        np.testing.assert_allclose(
-            numpy(logits), whole[:, start:end], atol=1e-4
-        )
+    close(real_outputs(again, given), expected)
+    close(real_outputs(fold(grafted), given), expected, atol=1e-4)
 
 
 def prompts():
@@ -243,9 +213,7 @@ def test_a_grafted_gpt2_writes_as_before(synthesizer):
     assert isinstance(ours, models.SynthesizerCausalLM)
     expected = written(theirs, prompts())["token_ids"]
     assert len(np.unique(expected[:, 4:])) > 3
-    np.testing.assert_array_equal(
-        written(ours, prompts())["token_ids"], expected
-    )
+    equal(written(ours, prompts())["token_ids"], expected)
 
 
 def test_a_grafted_gpt2_is_called_with_caches_as_kerashubs_is():
@@ -264,8 +232,7 @@ def test_a_grafted_gpt2_is_called_with_caches_as_kerashubs_is():
                 ids[:, start:end], cache, start
             )
             found[lm] += [numpy(logits), numpy(hidden)]
-    for mine, other in zip(found[ours], found[theirs], strict=True):
-        np.testing.assert_allclose(mine, other, atol=2e-5)
+    close(found[ours], found[theirs], atol=2e-5)
 
 
 def test_a_grafted_t5_writes_as_before():
@@ -275,9 +242,7 @@ def test_a_grafted_t5_writes_as_before():
     given |= {f"decoder_{name}": x for name, x in prompts().items()}
     expected = written(theirs, given)["decoder_token_ids"]
     assert len(np.unique(expected[:, 4:])) > 1
-    np.testing.assert_array_equal(
-        written(ours, given)["decoder_token_ids"], expected
-    )
+    equal(written(ours, given)["decoder_token_ids"], expected)
 
 
 def test_tasks_keep_their_heads_and_preprocessors(tmp_path):
@@ -285,9 +250,7 @@ def test_tasks_keep_their_heads_and_preprocessors(tmp_path):
     classifier = models.SynthesizerTextClassifier(backbone, 3)
     grafted = graft(classifier, "R+V")
     given = inputs(classifier)
-    np.testing.assert_allclose(
-        numpy(grafted(given)), numpy(classifier(given)), atol=1e-5
-    )
+    close(grafted(given), classifier(given))
     assert grafted.num_classes == 3
     tokenizer = keras_hub.models.GPT2Tokenizer(
         {"<|endoftext|>": 0, "a": 1, "b": 2, "ab": 3}, ["a b"]
@@ -318,14 +281,8 @@ def test_tasks_keep_their_heads_and_preprocessors(tmp_path):
             "V in all heads",
         ),
         (lambda: trained("bert"), {"synthesizer": "Fix + V"}, "without effect"),
-        (lambda: trained("bert"), {"synthesizer": "alibi + V"}, "without eff"),
         (lambda: trained("bert"), {"layers": [2]}, "layers 0 to 1.*\\[2\\]"),
         (lambda: trained("bert"), {"max_length": 11}, "10 positions.*11"),
-        (
-            lambda: models.SynthesizerBackbone(**SIZES, synthesizer="R"),
-            {},
-            "compares all tokens by dot products",
-        ),
         (
             lambda: models.SynthesizerBackbone(**SIZES, synthesizer="R+V"),
             {},

@@ -5,6 +5,8 @@ import keras
 import numpy as np
 import pytest
 from backend import numpy
+from comparisons import close, equal
+from noise import noisy
 
 from keras_synth import fold, layers, models
 from keras_synth.surgery import graft, lengthen, shorten, synthesize
@@ -30,10 +32,7 @@ SYNTHESIZERS = [
 def backbone(synthesizer="R", length=N, **changes):
     options = {**SIZES, "max_sequence_length": length, **changes}
     made = models.SynthesizerBackbone(**options, synthesizer=synthesizer)
-    rng = np.random.default_rng(0)
-    for weight in made.weights:
-        weight.assign(numpy(weight) + rng.normal(size=weight.shape))
-    return made
+    return noisy(made, 1.0)
 
 
 def inputs(length):
@@ -51,12 +50,11 @@ def test_tiled_models_and_shortened_ones_are_as_before(synthesizer):
     longer = lengthen(model, M)
     assert longer.max_sequence_length == M
     expected = numpy(model(given))
-    np.testing.assert_allclose(numpy(longer(given)), expected, atol=1e-5)
+    close(longer(given), expected)
     assert longer(inputs(M)).shape == (2, M, 8)
     back = shorten(longer, N)
-    np.testing.assert_allclose(numpy(back(given)), expected, atol=1e-5)
-    for one, other in zip(back.weights, model.weights, strict=True):
-        np.testing.assert_array_equal(numpy(one), numpy(other))
+    close(back(given), expected)
+    equal(back.weights, model.weights)
 
 
 def test_tables_are_tiled_and_interpolated():
@@ -67,20 +65,14 @@ def test_tables_are_tiled_and_interpolated():
     )
     i = np.arange(M) % N
     longer = lengthen(model, M, "tile")
-    np.testing.assert_array_equal(weight(longer, "/R"), table[:, i][:, :, i])
+    equal(weight(longer, "/R"), table[:, i][:, :, i])
     longer = lengthen(model, 2 * N - 1, how="interpolate")
     found = weight(longer, "position_embedding/embeddings")
-    np.testing.assert_allclose(found[::2], positions, atol=1e-6)
-    np.testing.assert_allclose(
-        found[1::2], (positions[1:] + positions[:-1]) / 2, atol=1e-6
-    )
+    close(found[::2], positions, atol=1e-6)
+    close(found[1::2], (positions[1:] + positions[:-1]) / 2, atol=1e-6)
     found = weight(longer, "/R")
-    np.testing.assert_allclose(found[:, ::2, ::2], table, atol=1e-6)
-    np.testing.assert_allclose(
-        found[:, 1, 3],
-        table[:, :2, 1:3].mean((1, 2)),
-        atol=1e-6,
-    )
+    close(found[:, ::2, ::2], table, atol=1e-6)
+    close(found[:, 1, 3], table[:, :2, 1:3].mean((1, 2)), atol=1e-6)
 
 
 @pytest.mark.parametrize("how", ["tile", "interpolate"])
@@ -92,10 +84,9 @@ def test_factors_give_the_table_that_their_product_would_become(how):
         rows @ columns.swapaxes(1, 2)
     )
     factors, table = (lengthen(model, M, how) for model in (factors, table))
-    np.testing.assert_allclose(
+    close(
         weight(factors, "/R1") @ weight(factors, "/R2").swapaxes(1, 2),
         weight(table, "/R"),
-        atol=1e-5,
     )
 
 
@@ -106,9 +97,7 @@ def test_synthesizers_given_as_objects_grow_too():
     config.pop("build_config", None)
     model = backbone(config)
     longer = lengthen(model, M)
-    np.testing.assert_allclose(
-        numpy(longer(inputs(N))), numpy(model(inputs(N))), atol=1e-5
-    )
+    close(longer(inputs(N)), model(inputs(N)))
     assert longer(inputs(M)).shape == (2, M, 8)
 
 
@@ -128,10 +117,9 @@ def test_sources_and_targets():
         for name in ("token_ids", "padding_mask")
     }
     for other in (longer, shorter):
-        np.testing.assert_allclose(
-            numpy(other(given)["decoder_sequence_output"]),
-            numpy(model(given)["decoder_sequence_output"]),
-            atol=1e-5,
+        close(
+            other(given)["decoder_sequence_output"],
+            model(given)["decoder_sequence_output"],
         )
 
 
@@ -142,19 +130,17 @@ def test_they_fold_save_and_carry_on(tmp_path):
         longer = lengthen(other, M, "interpolate")
         given = inputs(M)
         expected = numpy(longer(given))
-        np.testing.assert_allclose(
-            numpy(fold(longer)(given)), expected, atol=1e-5
-        )
+        close(fold(longer)(given), expected)
         longer.save(tmp_path / "longer.keras")
         again = keras.saving.load_model(tmp_path / "longer.keras")
-        np.testing.assert_allclose(numpy(again(given)), expected, atol=1e-5)
+        close(again(given), expected)
 
 
 def test_tasks_keep_their_heads():
     classifier = models.SynthesizerTextClassifier(backbone("R"), 3)
     expected = numpy(classifier(inputs(4)))
     for other in (lengthen(classifier, M), shorten(classifier, 4)):
-        np.testing.assert_allclose(numpy(other(inputs(4))), expected, atol=1e-5)
+        close(other(inputs(4)), expected)
 
 
 @pytest.mark.slow
@@ -165,7 +151,7 @@ def test_they_are_exported(change, tmp_path):
     format = "torch" if keras.backend.backend() == "torch" else "tf_saved_model"
     run = exported.export(model, tmp_path, format, (None, None))
     given = exported.inputs(model, 2, model.max_sequence_length)
-    np.testing.assert_allclose(run(given), numpy(model(given)), atol=1e-4)
+    close(run(given), model(given), atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import keras_hub
 import numpy as np
 import pytest
 from backend import numpy
+from comparisons import close, equal
 
 from keras_synth import fold
 from keras_synth.analysis.averages import Averages
@@ -51,14 +52,11 @@ def test_heads_that_ignore_their_input_are_found_and_kept(by):
     model, given = bert(STATIC), inputs()
     before = [numpy(w) for w in model.weights]
     student = synthesize(model, given, heads=3, by=by)
-    np.testing.assert_allclose(
-        outputs(student, given), outputs(model, given), atol=2e-4
-    )
+    close(outputs(student, given), outputs(model, given), atol=2e-4)
     tables = {w.path: w.shape for w in student.weights if w.name == "R"}
     assert sorted(shape[0] for shape in tables.values()) == [1, 2]
     assert all(shape[1:] == (N, N) for shape in tables.values())
-    for weight, value in zip(model.weights, before, strict=True):
-        np.testing.assert_array_equal(numpy(weight), value)
+    equal(model.weights, before)
 
 
 def test_all_heads_and_none():
@@ -66,9 +64,7 @@ def test_all_heads_and_none():
     given = inputs()
     for heads in (0.0, 1.0):
         student = synthesize(model, given, heads=heads)
-        np.testing.assert_allclose(
-            outputs(student, given), outputs(model, given), atol=2e-4
-        )
+        close(outputs(student, given), outputs(model, given), atol=2e-4)
         queries = [w for w in student.weights if "/query/" in w.path]
         assert bool(queries) == (heads == 0.0)
 
@@ -81,12 +77,10 @@ def test_a_table_of_full_rank_is_the_table(tmp_path):
         model, given, by=chosen, to=f"FR(rank={T})", max_length=T
     )
     expected = outputs(tables, given)
-    np.testing.assert_allclose(outputs(factors, given), expected, atol=1e-3)
+    close(outputs(factors, given), expected, atol=1e-3)
     factors.save(tmp_path / "student.keras")
     again = keras.saving.load_model(tmp_path / "student.keras")
-    np.testing.assert_allclose(
-        outputs(again, given), outputs(factors, given), atol=1e-5
-    )
+    close(outputs(again, given), outputs(factors, given))
 
 
 def test_batches_are_added_up():
@@ -101,9 +95,7 @@ def test_batches_are_added_up():
         for data in (given, iter(batches), batches)
     )
     for other in (streamed, listed):
-        np.testing.assert_allclose(
-            outputs(other, given), outputs(whole, given), atol=1e-5
-        )
+        close(outputs(other, given), outputs(whole, given))
 
 
 def test_averages_are_of_pairs_of_real_tokens():
@@ -117,11 +109,9 @@ def test_averages_are_of_pairs_of_real_tokens():
         found.add_pairs(pairs[at] * weights[at], pairs[at])
     pair = [w[:, 3, 4] for w, n in zip(weights, lengths, strict=True) if n > 4]
     tables = static_heads.table_of(found)
-    np.testing.assert_allclose(
-        tables[:, 3, 4], np.log(np.mean(pair, 0)), atol=1e-5
-    )
+    close(tables[:, 3, 4], np.log(np.mean(pair, 0)))
     # Seen at distance 5 once, by the longest; never at 8.
-    np.testing.assert_allclose(tables[:, 0, 8], tables[:, 0, 5], atol=1e-5)
+    close(tables[:, 0, 8], tables[:, 0, 5])
 
 
 CHOSEN = [(0, 1), (0, 2), (1, 0), (1, 3)]
@@ -144,9 +134,7 @@ def test_dense_heads_tell_what_tables_cannot(tmp_path, monkeypatch):
         keras.saving.load_model(tmp_path / "student.keras"),
         fold(dense),
     ):
-        np.testing.assert_allclose(
-            outputs(again, given), outputs(dense, given), atol=1e-4
-        )
+        close(outputs(again, given), outputs(dense, given), atol=1e-4)
 
 
 def static_t5():
@@ -181,7 +169,7 @@ def test_heads_of_t5_beside_its_own_positions(to, monkeypatch):
     real = part["padding_mask"].astype(bool)
     for side in ("encoder", "decoder"):
         name = f"{side}_sequence_output"
-        np.testing.assert_allclose(
+        close(
             numpy(student(given)[name])[real],
             numpy(model(given)[name])[real],
             atol=1e-4 if to == "R" else 0.2,
@@ -193,9 +181,7 @@ def test_heads_of_a_task():
     student = synthesize(model, inputs(), heads=1)
     assert isinstance(student, keras_hub.models.BertTextClassifier)
     dense = student.get_layer("logits").kernel
-    np.testing.assert_array_equal(
-        numpy(dense), numpy(model.get_layer("logits").kernel)
-    )
+    equal(dense, model.get_layer("logits").kernel)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +197,6 @@ def test_heads_of_a_task():
         ({"max_length": 10}, "9 positions.*10"),
         ({"data": []}, "no batch"),
         ({"data": ["a text"]}, "preprocessor.*ndarray"),
-        ({"data": "a text"}, "preprocessor.*str"),
         ({"data": {"token_ids": [[1]]}}, "padding_mask.*\\['token_ids'\\]"),
         (
             {"data": {k: x[0] for k, x in inputs().items()}},
@@ -219,8 +204,6 @@ def test_heads_of_a_task():
         ),
         ({"by": [3]}, "pairs.*Received: 3"),
         ({"to": "D(shared_heads=True)"}, "shared_heads"),
-        ({"to": "R+V"}, "`to` must be.*'R\\+V'"),
-        ({"to": None}, "`to` must be.*None"),
     ],
 )
 def test_bad_input_is_refused(options, match):
