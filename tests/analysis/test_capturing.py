@@ -6,9 +6,9 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+from assertions import close, equal
 from attending_models import MODELS, B, D, H, S, T, made
 from backend import numpy
-from comparisons import close, equal
 
 from keras_synth import analysis, layers
 from keras_synth.mixers import Mixer

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from comparisons import close, equal
+from assertions import close, equal
 
 from keras_synth import analysis
 from keras_synth.analysis import AttentionStatistics

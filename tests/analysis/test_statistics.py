@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from assertions import close, equal
 from attending_models import B, H, T, made
-from comparisons import close, equal
 
 from keras_synth import analysis
 from keras_synth.analysis import AttentionStatistics

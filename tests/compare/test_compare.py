@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from comparing import BACKEND, SMALL, card, execute_here, results, run, start
+from commands import BACKEND, SMALL, card, execute_here, results, run, start
 
 from keras_synth import compare
 from keras_synth.compare import own, report, runs

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from comparing import SMALL, card, results, run
+from commands import SMALL, card, results, run
 
 from keras_synth import datasets, models
 from keras_synth.compare import data, start

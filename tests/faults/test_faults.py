@@ -15,7 +15,7 @@ import time
 
 import filelock
 import pytest
-from comparing import BACKEND, SMALL, results, run, start
+from commands import BACKEND, SMALL, results, run, start
 
 from keras_synth.compare import runs
 from keras_synth.compare.files import writing

@@ -14,8 +14,8 @@ import layout_cases
 import numpy as np
 import pytest
 import small_tasks
+from assertions import close
 from cases import KINDS, MIXERS
-from comparisons import close
 from keras import ops
 
 from keras_synth import models

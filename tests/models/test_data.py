@@ -7,8 +7,8 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+from assertions import close, equal
 from backend import numpy, some_on_each_backend
-from comparisons import close, equal
 from every_task import (
     NAMES,
     STREAMS,

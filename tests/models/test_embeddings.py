@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from comparisons import close
+from assertions import close
 from keras import ops
 
 from keras_synth.models.backbones.embeddings import (

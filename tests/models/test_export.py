@@ -7,8 +7,8 @@ import exported
 import keras
 import numpy as np
 import pytest
+from assertions import close
 from backend import numpy
-from comparisons import close
 from noise import noisy
 from small_tasks import backbone, task
 

@@ -5,8 +5,8 @@ import keras_hub
 import numpy as np
 import pytest
 from arrays import padding
+from assertions import close, equal
 from backend import numpy, some_on_each_backend
-from comparisons import close, equal
 from language_models import (
     LENGTH,
     TARGET_LENGTH,

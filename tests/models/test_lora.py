@@ -4,8 +4,8 @@ import h5py
 import keras
 import numpy as np
 import pytest
+from assertions import close, equal
 from backend import numpy
-from comparisons import close, equal
 
 from keras_synth import models
 from keras_synth.synthesizers import RandomSynthesizer

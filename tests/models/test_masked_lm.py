@@ -6,8 +6,8 @@ import keras_hub
 import numpy as np
 import pytest
 import small_tasks
+from assertions import close, equal
 from backend import numpy
-from comparisons import close, equal
 from every_task import record
 
 from keras_synth import models, pretraining

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
+from assertions import close
 from backend import numpy
-from comparisons import close
 
 from keras_synth import mixers, models, synthesizers
 

@@ -5,8 +5,8 @@ import keras_hub
 import numpy as np
 import pytest
 import small_tasks
+from assertions import close, equal
 from backend import numpy
-from comparisons import close, equal
 
 from keras_synth import models
 from keras_synth.models.tasks.text_classifier import Pooling

@@ -11,8 +11,8 @@ import kagglehub
 import keras
 import keras_hub
 import pytest
+from assertions import close, equal
 from backend import numpy
-from comparisons import close, equal
 from every_task import TASKS, TEXTS, examples, task
 from small_tasks import CLASSES, KINDS, SIZES, WORDS
 from small_tasks import examples as numbered

@@ -6,8 +6,8 @@ GPTQ and AWQ are errors if Keras loses the weights.
 import keras
 import numpy as np
 import pytest
+from assertions import close, equal
 from backend import some_on_each_backend
-from comparisons import close, equal
 from exported import inputs
 from keras import ops
 from small_tasks import KINDS, task

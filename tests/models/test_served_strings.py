@@ -6,7 +6,7 @@ import sys
 
 import keras
 import pytest
-from comparisons import close
+from assertions import close
 from small_tasks import WORDS, backbone, preprocessor
 
 from keras_synth import models

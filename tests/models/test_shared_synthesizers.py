@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
+from assertions import close
 from backend import numpy
-from comparisons import close
 
 import keras_synth
 from keras_synth import models, surgery

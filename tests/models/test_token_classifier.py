@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 import small_tasks
+from assertions import close, equal
 from backend import numpy
-from comparisons import close, equal
 
 from keras_synth import analysis, datasets, models
 from keras_synth.training.batches import LengthBuckets

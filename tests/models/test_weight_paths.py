@@ -6,8 +6,8 @@ import random
 import keras
 import pytest
 import saved_files
+from assertions import close
 from cases import CASES, KINDS, D, H, K, N, T
-from comparisons import close
 
 from keras_synth import layers, models
 from keras_synth.synthesizers import (

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import small_tasks
-from comparisons import close, equal
+from assertions import close, equal
 from hypothesis import given
 from hypothesis import strategies as st
 

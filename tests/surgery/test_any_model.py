@@ -7,8 +7,8 @@ import keras_hub
 import numpy as np
 import pytest
 import small_models
+from assertions import close, equal
 from backend import INSTALLED, numpy
-from comparisons import close, equal
 from keras import layers
 from scripts import run_helper
 from small_models import LENGTHS, MADE, TASKS, TEXTS, inputs_of, outputs

@@ -4,8 +4,8 @@ import exported
 import keras
 import numpy as np
 import pytest
+from assertions import close, equal
 from backend import numpy
-from comparisons import close, equal
 from noise import noisy
 
 from keras_synth import fold, layers, models

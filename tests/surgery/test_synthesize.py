@@ -4,8 +4,8 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+from assertions import close, equal
 from backend import numpy
-from comparisons import close, equal
 
 from keras_synth import fold
 from keras_synth.analysis.averages import Averages

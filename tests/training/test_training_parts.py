@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
+from assertions import close
 from backend import gradients, numpy
-from comparisons import close
 from keras import ops
 
 from keras_synth import mixers
