@@ -123,19 +123,22 @@ def test_every_normalizer_has_equal_outputs(name, synthesizer):
 
 
 @pytest.mark.parametrize("name", ["V", "R", "D", "heads(V=1, R=1)"])
-def test_masks_and_biases_of_pairs_have_equal_outputs(name):
+def test_keys_masks_and_biases_of_pairs_have_equal_outputs(name):
     layer = randomized(mixers.get(name, H, K, N, use_gate=True))
-    x, pairs = keras.Input((T, 8)), keras.Input((T, T), dtype="bool")
+    x, key = keras.Input((T, 8)), keras.Input((T, 8))
+    pairs = keras.Input((T, T), dtype="bool")
     bias, of_keys = keras.Input((H, T, T)), keras.Input((1, T), dtype="bool")
     outputs = [
         layer(x, attention_mask=pairs),
         layer(x, attention_bias=bias),
         layer(x, attention_mask=of_keys),
         layer(x, x, query_mask=of_keys[:, 0], use_causal_mask=True),
+        layer(x, x, key),
     ]
-    model = keras.Model([x, pairs, bias, of_keys], outputs)
+    model = keras.Model([x, key, pairs, bias, of_keys], outputs)
     seen = np.random.default_rng(0).random((3, T, T)) < 0.4
-    check(model, [X, seen, normal(3, H, T, T, seed=1), MASK[:, None]])
+    biases, keys = normal(3, H, T, T, seed=1), normal(3, T, 8, seed=2)
+    check(model, [X, keys, seen, biases, MASK[:, None]])
 
 
 @pytest.mark.parametrize("name", ["R", "alibi + V"])
