@@ -293,6 +293,14 @@ def test_a_bare_layer_has_an_input_of_tokens():
     np.testing.assert_allclose(numpy(plain(x)), numpy(layer(x)), atol=1e-5)
 
 
+def test_without_max_length_it_is_the_own_one():
+    layer, model = mixers.get("R+V", H, K, N), task("classifier")
+    layer.build((None, None, 8))
+    for folded, length in ((layer, N), (model.backbone, 16), (model, 16)):
+        plain = keras_synth.fold(folded, plain=True)
+        assert {x.shape[1] for x in plain.inputs} == {length}
+
+
 # --- files --------------------------------------------------------------------
 
 READER = """
