@@ -272,10 +272,11 @@ def main():
     print(f"{refused.total()} refused by both:")
     for words, count in refused.most_common(10):
         print(f"{count:5} {words}")
-    print(f"{whys.pop(None, 0)} differ without a reason; as intended:")
+    unexplained = whys.pop(None, 0)
+    print(f"{unexplained} differ without a reason; as intended:")
     for why, count in whys.most_common():
         print(f"{count:5} {why}")
-    sys.exit(None in whys)
+    sys.exit(bool(unexplained))
 
 
 def parsed():
