@@ -1,7 +1,6 @@
 """The checked arguments of a mixer's call as one value."""
 
 import contextvars
-import functools
 import inspect
 from typing import NamedTuple
 
@@ -288,12 +287,9 @@ def _check_places(**given):
             )
 
 
-_signature = functools.cache(inspect.signature)
-
-
 def by_name(call, args, named):
     """Arguments of `call` after query, value and key, by name."""
-    signature = _signature(call)
+    signature = inspect.signature(call)
     # Raises for too many arguments or one that is passed twice.
     signature.bind_partial(*[None] * 4, *args, **named)
     names = [*signature.parameters][4:]

@@ -1,6 +1,5 @@
 """The contract of a synthesizer."""
 
-import functools
 import gc
 import inspect
 import weakref
@@ -127,6 +126,9 @@ class Synthesizer(Configured, keras.layers.Layer):
         self.supports_masking = True
         self._owner: weakref.ref | None = None
         self._learned: set[str] = set()  # paths of trained weights
+        # Whether Keras passes more arguments to `call` than its caller.
+        named = {*inspect.signature(type(self).call).parameters}
+        self._is_filled_in = bool(named & {"training", "mask"})
 
     def head_groups(self) -> Any:
         """Returns the synthesizers of groups of heads, by default itself."""
@@ -224,7 +226,7 @@ class Synthesizer(Configured, keras.layers.Layer):
         # Hooks of PyTorch's modules need the call of the layer.
         hooks = getattr(self, "_forward_hooks", None)
         hooks = hooks or getattr(self, "_forward_pre_hooks", None)
-        if hooks or _is_filled_in(type(self).call):
+        if hooks or self._is_filled_in:
             return self
         dtype = keras.backend.standardize_dtype(query.dtype)
         return self.call if dtype == self.compute_dtype else self
@@ -323,14 +325,6 @@ class Synthesizer(Configured, keras.layers.Layer):
         if self.seed is not None:
             config["seed"] = self.seed
         return config
-
-
-@functools.cache
-def _is_filled_in(call):
-    """Whether Keras passes more arguments to `call` than its caller."""
-    return not {"training", "mask"}.isdisjoint(
-        inspect.signature(call).parameters
-    )
 
 
 def with_dtype(config, dtype):

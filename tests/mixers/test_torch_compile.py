@@ -1,7 +1,6 @@
 """PyTorch's compiler sees each layer as one graph, for all lengths."""
 
 import re
-import warnings
 
 import keras
 import numpy as np
@@ -19,6 +18,10 @@ if keras.backend.backend() != "torch":
 
 import torch
 
+# Of Keras' function for dtypes.
+pytestmark = pytest.mark.filterwarnings(
+    r"ignore:.*wrapped function at .dtypes\.py:UserWarning"
+)
 B = 2
 slow = pytest.mark.slow  # to compile is
 
@@ -27,10 +30,6 @@ slow = pytest.mark.slow  # to compile is
 def _fresh():
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    with warnings.catch_warnings():
-        # Of functions whose results are kept: Dynamo computes them again.
-        warnings.filterwarnings("ignore", category=UserWarning)
-        yield
 
 
 def gradients_of(function, x, weights):
