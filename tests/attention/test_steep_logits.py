@@ -7,7 +7,7 @@ from backend import numpy
 from keras import ops
 
 import keras_synth
-from keras_synth import routes
+from keras_synth import routes, synthesizers
 from keras_synth.attend import attend
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
@@ -106,3 +106,10 @@ def test_whatever_is_added_to_steep_logits_is_steep():
     assert not (plain + plain).needs_float32
     row = Logits(bias=table[:, :, :1], needs_float32=True)
     assert row.with_rows(5).needs_float32
+
+
+@pytest.mark.parametrize("name", ["alibi", "gaussian", "pattern"])
+def test_logits_that_fall_with_the_distance_are_steep(name):
+    synthesizer = synthesizers.get(name, H)
+    synthesizer.build((None, 5, D))
+    assert synthesizer(ops.convert_to_tensor(normal(1, 5, D))).needs_float32
