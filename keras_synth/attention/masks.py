@@ -1,5 +1,7 @@
 """Boolean attention masks: True means "may attend"."""
 
+import functools
+import operator
 from typing import NamedTuple
 
 import keras
@@ -65,18 +67,20 @@ class AttentionMask(NamedTuple):
         """Which columns rows see by their positions: boolean `(..., r, c)`.
 
         Args:
-            rows: Integer tensor `(..., r)`, positions of queries in the source.
-            columns: Integer tensor `(..., c)`, positions of keys.
+            rows: Integer tensor or array `(..., r)`, positions of queries in
+                the source.
+            columns: Integer tensor or array `(..., c)`, positions of keys.
         """
         rows, columns = rows[..., :, None], columns[..., None, :]
         distance = rows - columns
-        allowed = distance >= 0 if self.causal else None
+        allowed = [distance >= 0] if self.causal else []
         if self.window is not None:
-            near = distance if self.causal else ops.abs(distance)
-            allowed = both(allowed, near < self.window)
+            near = distance if self.causal else abs(distance)
+            allowed.append(near < self.window)
         if self.pattern is not None:
-            allowed = both(allowed, self.pattern.allows(rows, columns))
-        return allowed
+            allowed.append(self.pattern.allows(rows, columns))
+        # PyTorch's compiler knows these operators of arrays.
+        return functools.reduce(operator.and_, allowed) if allowed else None
 
     def with_pairs(self, target_length, source_length):
         """Returns the same mask with the pattern in its `pairs`."""

@@ -18,10 +18,14 @@ if keras.backend.backend() != "torch":
 
 import torch
 
-# Of Keras' function for dtypes.
-pytestmark = pytest.mark.filterwarnings(
-    r"ignore:.*wrapped function at .dtypes\.py:UserWarning"
-)
+pytestmark = [
+    # Of Keras: how it promotes dtypes.
+    pytest.mark.filterwarnings(
+        r"ignore:.*wrapped function at .dtypes\.py:UserWarning"
+    ),
+    # Of PyTorch: Inductor imports it.
+    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
+]
 B = 2
 slow = pytest.mark.slow  # to compile is
 

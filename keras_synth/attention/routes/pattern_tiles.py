@@ -6,10 +6,11 @@ tiles are combined by their sums of exponentials, which is exact.
 
 from keras import ops
 
-from keras_synth._backend.tensors import cast_like, heads_first
+from keras_synth._backend.tensors import cast_like, from_array, heads_first
 from keras_synth.attention.blocks import QueryBlocks
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.patterns import Window
+from keras_synth.attention.patterns.pattern import is_numpy
 from keras_synth.attention.routes.tile import (
     combined,
     joined,
@@ -95,8 +96,9 @@ def _allowed(blocks, columns, pattern, earlier, is_token, mask):
     if not relative:
         inside = (places >= 0) & (places < blocks.length)
         is_token = ops.logical_and(is_token, inside[:, None])
-    allowed = ops.convert_to_tensor(allowed)[None, None]
-    return ops.logical_and(is_token, allowed)
+    if is_numpy(allowed):
+        allowed = from_array(allowed)
+    return ops.logical_and(is_token, allowed[None, None])
 
 
 def _added(pattern, earlier, mask, rows, columns):
@@ -108,7 +110,7 @@ def _added(pattern, earlier, mask, rows, columns):
     if earlier is None:
         return allowed
     seen = earlier.allows(rows[..., :, None], columns[..., None, :])
-    return ops.logical_and(allowed, ops.logical_not(seen))
+    return allowed & ~seen
 
 
 def _columns(blocks, columns, x):
