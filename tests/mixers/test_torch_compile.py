@@ -88,6 +88,7 @@ def layer_of(name):
 BLOCKS = [f"{side} {name}" for side in ("encoder", "decoder") for name in NAMES]
 QUICK = [
     ("gmlp", True, "aot_eager"),
+    ("strided(stride=3)", True, "aot_eager"),
     ("attention(R, normalizer='relu')", True, "aot_eager"),
 ]
 # The strides of its gradient are not those that `aot_eager` foresees.
