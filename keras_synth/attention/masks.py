@@ -79,7 +79,7 @@ class AttentionMask(NamedTuple):
             allowed.append(near < self.window)
         if self.pattern is not None:
             allowed.append(self.pattern.allows(rows, columns))
-        # PyTorch's compiler knows these operators of arrays.
+        # PyTorch's compiler supports these operators of arrays.
         return functools.reduce(operator.and_, allowed) if allowed else None
 
     def with_pairs(self, target_length, source_length):
