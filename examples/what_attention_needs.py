@@ -2,7 +2,7 @@
 Title: What does attention need to learn?
 Author: The keras_synth authors
 Date created: 2026/11/26
-Last modified: 2026/11/26
+Last modified: 2026/11/27
 Description: Three tasks with learned, frozen and static attention.
 Accelerator: None
 """
@@ -31,6 +31,8 @@ VARIANTS = {
     "local(window=2)": "local(window=2): comparisons of neighbours",
 }
 SEEDS = [0, 1, 2]
+# False: embeddings of positions keep their random initial values, too.
+TRAINED_POSITIONS = False
 STEPS, BATCH, TEST = 1_500, 64, 1_000
 WIDTH, HEADS, BLOCKS = 48, 4, 2
 
@@ -88,8 +90,11 @@ def build_model(synthesizer, length, width, answer):
     tokens = keras.Input((length, width), dtype="int32")
     x = keras.layers.Embedding(VOCABULARY, WIDTH)(tokens)
     x = keras.ops.sum(x, axis=2)
-    positions = keras.layers.Embedding(length, WIDTH)(keras.ops.arange(length))
-    x = keras.layers.Add()([x, positions[None]])
+    places = keras.ops.zeros_like(tokens[..., 0]) + keras.ops.arange(length)
+    positions = keras.layers.Embedding(
+        length, WIDTH, trainable=TRAINED_POSITIONS
+    )(places)
+    x = keras.layers.Add()([x, positions])
     for _ in range(BLOCKS):
         x = SynthesizerEncoder(
             2 * WIDTH,

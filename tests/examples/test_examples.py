@@ -81,6 +81,22 @@ def test_models_for_hardware_have_only_stock_layers(tmp_path, monkeypatch):
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("trained", [False, True])
+def test_positions_are_frozen_or_trained(trained):
+    name, line = (
+        "what_attention_needs.py",
+        "def score(task, synthesizer, seed):",
+    )
+    cells = run(name, until=line, TRAINED_POSITIONS=trained)
+    model = cells["build_model"]("R", 8, 1, 2)
+    for weights, count in (
+        (model.weights, 2),
+        (model.trainable_weights, 1 + trained),
+    ):
+        assert [x.name for x in weights].count("embeddings") == count
+
+
+@pytest.mark.once
 @pytest.mark.parametrize(
     "path", sorted(FOLDER.glob("*.py")), ids=lambda x: x.name
 )
