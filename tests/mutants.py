@@ -64,8 +64,8 @@ MUTANTS = [
     ),
     Mutant(
         "attention/masks.py",
-        "allowed = distance >= 0 if self.causal else None",
-        "allowed = distance >= -1 if self.causal else None",
+        "allowed = [distance >= 0] if self.causal else []",
+        "allowed = [distance >= -1] if self.causal else []",
         "a causal mask shows the next token",
     ),
     Mutant(
