@@ -49,7 +49,7 @@ def test_a_cache_has_room_for_what_is_remembered_only(name):
         return tuple(tuple(x.shape) for x in keras.tree.flatten(cache))
 
     cache = layer.make_cache(3, N)
-    if isinstance(cache, dict):  # beside it are numbers of tokens
+    if isinstance(cache, dict):  # with counts of tokens
         assert CACHES[name][0] in shapes(cache)
     else:
         assert shapes(cache) == CACHES[name] == shapes(layer.remember(tokens()))

@@ -123,7 +123,7 @@ def test_an_export_that_is_not_verbose_says_nothing(tmp_path, capfd):
 def test_files_of_all_models_have_our_outputs(name, kind, format, tmp_path):
     if (kind, format, BACKEND) == ("masked model", "onnx", "tensorflow"):
         pytest.skip("tf2onnx lacks the erfc of the head's GELU")
-    # Masked models have no open sizes on PyTorch.
+    # PyTorch exports masked models only for fixed sizes.
     fixed = kind == "masked model" and BACKEND == "torch"
     shape = (3, LENGTH) if fixed else HERE[format]
     check(of_kind(kind, name), format, shape, tmp_path)

@@ -380,6 +380,5 @@ def _checked_texts(texts, vocabulary_size):
             return texts
     raise ValueError(
         "texts must be a list or one column of strings, at least one of them "
-        "with a word. "
-        f"Received: {received!r:.60}"
+        f"with a word. Received: {received!r:.60}"
     )
