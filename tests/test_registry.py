@@ -157,7 +157,7 @@ def test_an_initializer_with_a_seed_keeps_it():
 def test_sums_and_groups_of_objects_have_no_seed():
     with pytest.raises(ValueError, match="each of its parts"):
         MixtureSynthesizer([RandomSynthesizer(H, N)], seed=3)
-    with pytest.raises(ValueError, match=r"has no initial values.*Received"):
+    with pytest.raises(ValueError, match=r"draws no initial values.*Received"):
         synthesizers.HeadGroupsSynthesizer([RandomSynthesizer(H, N)], seed=3)
 
 

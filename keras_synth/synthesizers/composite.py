@@ -25,7 +25,7 @@ class CompositeSynthesizer(Synthesizer):
     ) -> None:
         if "seed" in kwargs:
             raise ValueError(
-                f"{type(self).__name__} has no initial values to draw. Pass a "
+                f"{type(self).__name__} draws no initial values itself. Pass a "
                 "`seed` to each of its parts, or make it with "
                 '`keras_synth.synthesizers.get("R+V", ..., seed=1)`. Received: '
                 f"seed={kwargs['seed']!r}"
