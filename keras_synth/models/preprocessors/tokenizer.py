@@ -378,7 +378,8 @@ def _checked_texts(texts, vocabulary_size):
                 )
         if any(text.strip() for text in texts):
             return texts
+    shown = " ".join(repr(received).split())  # a table has many lines
     raise ValueError(
         "texts must be a list or one column of strings, at least one of them "
-        f"with a word. Received: {received!r:.60}"
+        f"with a word. Received: {shown:.60}"
     )
