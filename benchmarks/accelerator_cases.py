@@ -93,7 +93,7 @@ def plan(backends, small=False):
     # The tests themselves are part of `make test`: of them a few will do.
     tests = "-k=plain-float32-R" if small else ""
     contract = ("contract",)
-    every = [_case("contract", b, contract, 150, tests=tests) for b in backends]
+    every = [_case("contract", b, contract, 240, tests=tests) for b in backends]
     if small:
         return every + [x for b in backends for x in _small(b)]
     both = [(b, way) for b in backends for way in ways(b)]

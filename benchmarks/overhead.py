@@ -4,7 +4,7 @@ Operations that PyTorch dispatches, views left out, in inference, in training
 (forward and backward), and both padded, as if on an accelerator; and calls of
 Python functions that one small inference makes. On a GPU whose operations run
 one by one these, and not arithmetic, decide how long a layer takes. They are
-the same on every machine.
+the same on every CPU. On a GPU, or by another PyTorch, a few differ.
 
     python benchmarks/overhead.py
     python benchmarks/overhead.py --variants R R+V

@@ -83,8 +83,8 @@ def speed():
             "ratio",
         )
         for title, name, way in (
-            ("JAX, compiled", "jax_1d5741ab", "compiled"),
-            ("PyTorch, eager", "torch_bff3d54b", "eager"),
+            ("JAX, compiled", "jax_fbc9a799", "compiled"),
+            ("PyTorch, eager", "torch_3c1ee934", "eager"),
         )
     }
     cpu = {

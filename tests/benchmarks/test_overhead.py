@@ -6,9 +6,10 @@ import threading
 
 import keras
 import pytest
+from backend import on_cpu
 from places import ROOT
 
-if keras.backend.backend() != "torch":
+if keras.backend.backend() != "torch" or not on_cpu():
     pytest.skip("counts PyTorch's operations", allow_module_level=True)
 
 sys.path.append(str(ROOT / "benchmarks"))
