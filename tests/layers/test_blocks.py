@@ -13,6 +13,7 @@ from keras import ops
 from keras_synth import mixers
 from keras_synth.layers import (
     FeedForward,
+    Residual,
     SynthesizerDecoder,
     SynthesizerEncoder,
 )
@@ -160,6 +161,12 @@ def test_hidden_features_are_dropped_in_training():
     # Half of 1,000 ones, doubled: the standard deviation is 0.03.
     assert 0.001 < np.abs(dropped - 1).max() < 0.2
     assert len(np.unique(dropped)) > 1  # each token has its own draw
+
+
+def test_sums_are_normalized_as_in_the_blocks_of_kerashub():
+    x = 1e-3 * normal(2, T, D)  # small enough that epsilon counts
+    expected = keras.layers.LayerNormalization(epsilon=1e-5)(2 * x)
+    np.testing.assert_allclose(numpy(Residual().after(x, x)), numpy(expected))
 
 
 def test_a_block_hands_it_on():

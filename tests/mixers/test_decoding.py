@@ -98,6 +98,10 @@ def test_caches_and_masks_that_do_not_fit_are_errors():
     ):
         with pytest.raises(ValueError, match="both caches or none"):
             block(x, source, **caches)
+    with pytest.raises(ValueError, match="was built with cross-attention"):
+        block(x)
+    with pytest.raises(ValueError, match=r"None.*length.*Received: a cache"):
+        block.attention.call_with_cache(x, cross[:, :1])
     block, _ = block_calls(cross=False)
     own, _ = block.make_caches(3, N)
     with pytest.raises(ValueError, match=r"or of the cache.*Received"):
