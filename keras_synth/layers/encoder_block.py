@@ -23,7 +23,8 @@ class SynthesizerEncoder(SynthesizerBlock):
         synthesizer: A name such as `"R"`, `"random + dot_product"` or `"fnet"`,
             a `Synthesizer` or `Mixer` without weights, or its config; see
             `keras_synth.mixers.get`. The block makes a new one from it, in its
-            own dtype.
+            own dtype. An object keeps its options, such as biases and
+            initializers, and a mixer its dropout of attention weights.
         max_length: Integer, longest sequence in tokens. Required for names of
             length-bound synthesizers.
         dropout: Float, fraction of attention weights and of sub-layer outputs

@@ -286,8 +286,9 @@ def test_names_of_classes_become_numbers_and_so_do_their_weights():
         task("classifier"), TEXTS, NAMES, class_weight={"good": 3, "bad": 1}
     )[1]
     assert weights == [3.0, 1.0] * 4
-    with pytest.raises(ValueError, match="'ugly'"):
-        task("classifier").fit(TEXTS, NAMES, class_weight={"ugly": 1})
+    for wrong in ({"ugly": 1}, {0: 1, 2: 1}, {"bad": 1, 0: 5}, {"0": 1}):
+        with pytest.raises(ValueError, match=r"different classes.*Received"):
+            task("classifier").fit(TEXTS, NAMES, class_weight=wrong)
     single = small_task("classifier", num_classes=1, class_names=["no", "yes"])
     found = labels_of(
         single, TEXTS, ["no", "yes"] * 4, loss="binary_crossentropy"
@@ -304,6 +305,14 @@ WRONG = {
     "too few": ([0, 1], {}, "same number of examples"),
     "none": (None, {}, "Pass y"),
 }
+
+
+@pytest.mark.parametrize("weight", ["1", np.nan, np.inf])
+def test_weights_of_examples_are_finite_numbers(weight):
+    weights = [1.0] * 7 + [weight]
+    for way in (task("classifier").fit, task("classifier").evaluate):
+        with pytest.raises(ValueError, match=r"sample_weight must.*Received"):
+            way(TEXTS, NAMES, sample_weight=weights, verbose=0)
 
 
 @pytest.mark.parametrize("case", WRONG)

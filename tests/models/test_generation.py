@@ -247,7 +247,9 @@ def refused(words, call, *arguments, **options):
 def test_wrong_arguments_of_a_language_model_are_errors():
     model, made = language_model(), models.SynthesizerCausalLMPreprocessor
     long = "a quick brown fox jumps over"
-    refused("at most 5 fit", model.generate, long, max_length=6)
+    for prompts in (long, [long], ("a", long), np.array(["a", long])):
+        refused("at most 5 fit", model.generate, prompts, max_length=6)
+    refused("0 prompts", model.generate, [])
     refused("max_sequence_length=12", model.generate, "a quick", max_length=13)
     refused("causal=True", language_model, causal=False)
     refused("positions", language_model, positions="relative")

@@ -129,6 +129,26 @@ def test_padding_and_later_pieces_count_neither_in_loss_nor_in_accuracy():
     assert expected[1] == pytest.approx(right[weight > 0].mean(), rel=1e-5)
 
 
+@pytest.mark.parametrize("padded", ["no", "ragged", "with"])
+def test_a_dataset_has_names_as_labels(padded):
+    tf = pytest.importorskip("tensorflow")
+    words, labels = SENTENCES, LABELS
+    if padded == "no":
+        words, labels = [SENTENCES[0]] * 4, [LABELS[0]] * 4
+    model = tagger()
+    expected = model.evaluate(words, labels, batch_size=6, verbose=0)
+    if padded == "with":
+        words, labels = (
+            [[*row, *[""] * (3 - len(row))] for row in rows]
+            for rows in (words, labels)
+        )
+    data = tf.ragged.constant(words), tf.ragged.constant(labels)
+    if padded != "ragged":
+        data = tuple(part.to_tensor() for part in data)
+    data = tf.data.Dataset.from_tensor_slices(data).batch(6)
+    close(model.evaluate(data, verbose=0), expected)
+
+
 def test_it_learns_from_the_context_of_a_name():
     sentences, labels = datasets.generated_entities(200)
     words = sorted({word for row in sentences for word in row})

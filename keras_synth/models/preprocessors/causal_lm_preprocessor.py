@@ -62,7 +62,6 @@ class SynthesizerCausalLMPreprocessor(keras_hub.models.CausalLMPreprocessor):
     def generate_preprocess(self, x, sequence_length=None):
         """Returns prompts, which are never cut, as token ids and a mask."""
         length = sequence_length or self.sequence_length
-        if isinstance(x, (str, list)):
-            # One token is the start token.
-            check_prompts(self.tokenizer(x), length - 1)
+        # One token is the start token.
+        check_prompts(x, self.tokenizer, length - 1)
         return super().generate_preprocess(x, sequence_length=length)

@@ -3,9 +3,11 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
+from keras_synth.models.preprocessors.arrays import as_array, in_graph
 
 _TOKENS = ("start_token", "end_token", "pad_token")
 # Lengths of a preprocessor, and the longest ones of a backbone.
@@ -35,15 +37,19 @@ def check_arguments(
         check_positive(name, length)
 
 
-def check_prompts(tokenized: Any, max_tokens: int) -> None:
+def check_prompts(prompts: Any, tokenizer: Any, max_tokens: int) -> None:
     """Raises if a prompt is too long, because packing would cut it silently.
 
-    Prompts are a list of ids, or a list of such lists.
+    Prompts are a string or a column of strings.
     """
-    rows = tokenized
-    if not len(rows) or not hasattr(rows[0], "__len__"):
-        rows = [rows]
-    longest = max(map(len, rows))
+    if in_graph([prompts]):
+        return
+    texts = np.ravel(as_array(prompts)).tolist()
+    if not texts:
+        raise ValueError(
+            "`generate` needs at least one prompt. Received: 0 prompts"
+        )
+    longest = max(map(len, tokenizer(texts)))
     if longest > max_tokens:
         raise ValueError(
             f"A prompt has {longest} tokens, but at most {max_tokens} fit. "

@@ -113,10 +113,8 @@ class SynthesizerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         )
         if isinstance(x, dict):
             check_texts(x)
-            prompts = x["decoder_text"]
-            if isinstance(prompts, (str, list)):
-                # One token is the start token.
-                check_prompts(self.tokenizer(prompts), length - 1)
+            # One token is the start token.
+            check_prompts(x["decoder_text"], self.tokenizer, length - 1)
         return super().generate_preprocess(
             x,
             encoder_sequence_length=encoder_sequence_length,

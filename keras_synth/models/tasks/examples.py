@@ -91,7 +91,7 @@ def _column(data, name, words, kind):
                 f"table[{names[0]!r}]. Received: a table of {names!r:.60}"
             )
         data = [*data] if words else data.tolist()
-    if numbers and not _has_text(data):
+    if numbers and (kind == "weight" or not _has_text(data)):
         array = np.asarray(data)
         narrow = {"float64": "float32", "int64": "int32"}
         return array.astype(narrow.get(array.dtype.name, array.dtype))
@@ -108,6 +108,19 @@ def _column(data, name, words, kind):
                 f"{entry!r:.60}"
             )
     return np.fromiter(data, "object", count=len(data))
+
+
+def check_weights(weights: Any, name: str) -> None:
+    """Raises unless the weights of examples are finite numbers."""
+    if weights is None:
+        return
+    numbers = weights.dtype.kind in "biuf"
+    wrong = weights[~np.isfinite(weights)] if numbers else weights
+    if len(wrong):
+        raise ValueError(
+            f"{name} must have a finite number for each example. Received: "
+            f"{wrong.tolist()[0]!r}"
+        )
 
 
 def _has_text(rows):

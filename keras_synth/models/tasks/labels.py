@@ -101,17 +101,25 @@ def apply_to_labels(encode: Callable[[Any], Tensor], labels: Tensor) -> Tensor:
 
 
 def weights_of_numbers(
-    class_weight: Mapping[Any, float], class_names: Sequence[str] | None
-) -> dict[Any, float]:
+    class_weight: Mapping[Any, float],
+    num_classes: int,
+    class_names: Sequence[str] | None,
+) -> dict[int, float]:
     """Returns the `class_weight` of `fit` with numbers as keys."""
+    count = max(2, num_classes)
     known = {name: at for at, name in enumerate(class_names or ())}
-    for key in class_weight:
-        if isinstance(key, str) and key not in known:
+    known |= {at: at for at in range(count)}
+    found: dict[int, float] = {}
+    for key, weight in class_weight.items():
+        if key not in known or known[key] in found:
             raise ValueError(
-                "The keys of class_weight must be numbers of classes, or names "
-                f"in class_names={class_names}. Received: {key!r}"
+                "The keys of class_weight must be different classes: numbers "
+                f"from 0 to {count - 1}, or names in "
+                f"class_names={class_names}. Received: {key!r} in "
+                f"{[*class_weight]}"
             )
-    return {known.get(key, key): x for key, x in class_weight.items()}
+        found[known[key]] = weight
+    return found
 
 
 def is_binary(loss: Any) -> bool:

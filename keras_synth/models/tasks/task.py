@@ -18,6 +18,7 @@ from keras_synth.models.saving.model import ModelMixin
 from keras_synth.models.tasks.examples import (
     batches_of,
     check_not_a_stream,
+    check_weights,
     columns,
     count_of,
     is_dataset,
@@ -84,9 +85,10 @@ class TaskMixin(ModelMixin):
                 label is not a class. Examples in memory are checked before
                 training.
         """
-        if kwargs.get("class_weight") is not None:
+        weights = kwargs.get("class_weight")
+        if weights is not None and hasattr(self, "num_classes"):
             kwargs["class_weight"] = weights_of_numbers(
-                kwargs["class_weight"], self.class_names
+                weights, self.num_classes, self.class_names
             )
         data = self._read((x, y, sample_weight))
         validation = None
@@ -230,6 +232,7 @@ class TaskMixin(ModelMixin):
             sample_weight, f"{prefix}sample_weight", kind="weight"
         )
         count_of((x, y, sample_weight), prefix)
+        check_weights(sample_weight, f"{prefix}sample_weight")
         return x, self.encode_labels(y), sample_weight
 
     def compile(

@@ -172,11 +172,11 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
                 "`tag` needs a preprocessor for words. Build the model with "
                 "one, or set model.preprocessor. Received: preprocessor=None"
             )
-        if not len(sentences):
-            return []
         sentences = [
             [*row] for row in columns(sentences, "sentences", words=True)
         ]
+        if not sentences:
+            return []
         parts = self.preprocessor.split(sentences)
         features, _, weights = self.preprocessor(
             parts, [[0] * len(words) for words in parts]
@@ -201,7 +201,8 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
         classes = self.num_classes, self.class_names
         if not isinstance(labels, list) and labels.dtype != "object":
             return encode_labels(labels, *classes)
-        if isinstance(labels, np.ndarray) and isinstance(labels[0], bytes):
+        first = getattr(labels, "flat", [None])[:1]
+        if any(isinstance(label, bytes) for label in first):
             # Strings of a dataset, whose rows can be padded.
             padding = (self.class_names or [b""])[0]
             return encode_labels(
