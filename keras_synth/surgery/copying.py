@@ -152,11 +152,14 @@ class Copy:
                 )
 
     def _copy_trainable(self, model):
-        # From the outside in: a layer sets all its parts.
+        # From the outside in, because a layer sets all its parts. A new layer
+        # has new parts, which its config does not freeze.
         for layer in (model, *sublayers(model)):
-            _, twin = self.twins.get(id(layer), (layer, layer))
-            if twin.trainable != layer.trainable:
-                twin.trainable = layer.trainable
+            if id(layer) in self.twins:
+                twin, value = self.twins[id(layer)][1], layer.trainable
+                # With TensorFlow, assigning the same value does nothing.
+                twin.trainable = not value
+                twin.trainable = value
 
     def _pairs(self):
         layers = [

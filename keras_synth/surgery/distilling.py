@@ -264,7 +264,7 @@ def _check_no_labels(y):
 
 def _check_models(student, teacher):
     for name, model in (("student", student), ("teacher", teacher)):
-        if not isinstance(model, keras.Model) or not hasattr(model, "input"):
+        if not isinstance(model, keras.Model) or not hasattr(model, "inputs"):
             raise ValueError(
                 f"The {name} must be a functional or Sequential model, a "
                 "backbone or a task. "

@@ -90,11 +90,16 @@ def graft(
     for i in chosen:
         old, new = source.places[i].attention, made.places[i].attention
         v, share = _place_of_v(new.synthesizer)
-        for name in ("value", "gate", "attention_output"):
-            if getattr(old, name) is not None:
-                copy_variables(getattr(old, name), getattr(new, name))
-        for name in ("query", "key"):
-            copy_variables(getattr(old.synthesizer, name), getattr(v, name))
+        names = "value", "gate", "attention_output"
+        pairs = [(getattr(old, name), getattr(new, name)) for name in names]
+        pairs += [
+            (old.synthesizer.query, v.query),
+            (old.synthesizer.key, v.key),
+        ]
+        for one, other in pairs:
+            if one is not None:
+                copy_variables(one, other)
+                other.trainable = one.trainable
         _silence(new.synthesizer, v)
         for weight in v.query.weights:  # (d, H, k), (H, k)
             weight.assign(ops.convert_to_numpy(weight) / share[:, None])
@@ -168,7 +173,11 @@ def _silence(synthesizer, v):
         return
     last = [getattr(synthesizer, name) for name in synthesizer.last_weights]
     last = [weight for weight in last if weight is not None]
-    if not last or not all(weight.trainable for weight in last):
+    is_trained = synthesizer.trainable  # a frozen one has weights to train
+    synthesizer.trainable = True
+    can_be_zero = bool(last) and all(weight.trainable for weight in last)
+    synthesizer.trainable = is_trained
+    if not can_be_zero:
         raise ValueError(
             "Added synthesizers begin without effect, so they need trainable "
             "weights that can make their logits zero, named in the class "

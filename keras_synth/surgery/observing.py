@@ -12,6 +12,7 @@ from keras_synth.analysis import averages
 from keras_synth.analysis.averages import Averages
 from keras_synth.analysis.recording import CapturedAttention, Recorder
 from keras_synth.mixers.call import OBSERVER, Call
+from keras_synth.surgery.places import inputs_of
 from keras_synth.surgery.replacing import Exact
 from keras_synth.types import Tensor
 
@@ -105,14 +106,15 @@ def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
 
 def as_inputs(model: Any, batch: dict[str, Any]) -> Any:
     """Returns a batch in the structure of the model's inputs."""
-    if isinstance(model.input, dict):
-        return {name: batch[name] for name in model.input}
-    return keras.tree.pack_sequence_as(model.input, [*batch.values()])
+    inputs = inputs_of(model)
+    if isinstance(inputs, dict):
+        return {name: batch[name] for name in inputs}
+    return keras.tree.pack_sequence_as(inputs, [*batch.values()])
 
 
 def _names(model):
-    if isinstance(model.input, dict):
-        return [*model.input]
+    if isinstance(inputs_of(model), dict):
+        return [*inputs_of(model)]
     return [x.name for x in model.inputs]
 
 

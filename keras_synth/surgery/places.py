@@ -14,6 +14,20 @@ from keras_synth.layers import (
 HOLDERS = SyntheticAttention, SynthesizerEncoder, SynthesizerDecoder
 
 
+def inputs_of(model: keras.Model) -> Any:
+    """Returns the structure of a model's inputs."""
+    return (
+        model.inputs[0] if isinstance(model, keras.Sequential) else model.input
+    )
+
+
+def outputs_of(model: keras.Model) -> Any:
+    """Returns the structure of a model's outputs."""
+    if isinstance(model, keras.Sequential):
+        return model.outputs[0]
+    return model.output
+
+
 def holders(model: Any, cross: bool = False) -> list[Any]:
     """Returns the layers with self-attention of a model, in order of calls.
 

@@ -7,7 +7,12 @@ from typing import Any
 
 import keras_hub
 
-from keras_synth.surgery.places import holders, max_length_of
+from keras_synth.surgery.places import (
+    holders,
+    inputs_of,
+    max_length_of,
+    outputs_of,
+)
 from keras_synth.surgery.replacing import exact
 
 _PADDING = ("padding_mask", "decoder_padding_mask")
@@ -29,7 +34,7 @@ class ModelStates:
         self.layers = []
         if hidden_states:
             self.layers = holders(model) or _origins(model)
-        outputs = _named(model, model.output)
+        outputs = _named(model, outputs_of(model))
         self.widths = {name: x.shape[-1] for name, x in outputs.items()}
 
     def __call__(self, inputs, training):
@@ -38,8 +43,9 @@ class ModelStates:
         They are the values of `"hidden_states"` and `"outputs"`.
         """
         model = self.model
-        if isinstance(model.input, dict) and isinstance(inputs, dict):
-            inputs = {k: x for k, x in inputs.items() if k in model.input}
+        known = inputs_of(model)
+        if isinstance(known, dict) and isinstance(inputs, dict):
+            inputs = {k: x for k, x in inputs.items() if k in known}
         with _outputs_of(self.layers) as states:
             outputs = _named(model, model(inputs, training=training))
         return {

@@ -276,6 +276,49 @@ def test_masks_of_keras_reach_layers_in_blocks():
     check(model, np.random.default_rng(0).integers(1, 20, (3, T)) * MASK)
 
 
+MASKED = {
+    "KerasHub": lambda: keras_hub.layers.TokenAndPositionEmbedding(
+        9, T, 8, mask_zero=True
+    ),
+    "nested": lambda: keras.Sequential(
+        [keras.Input((T,)), keras.layers.Embedding(9, 8, mask_zero=True)]
+    ),
+    "custom": lambda: type("Custom", (keras.layers.Embedding,), {})(
+        9, 8, mask_zero=True
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*destroy the mask")  # KerasHub's own
+@pytest.mark.parametrize("kind", MASKED)
+def test_masks_that_layers_attach_when_they_compute_are_kept(kind):
+    """Symbolic calls of Keras lose some of them."""
+    tokens = keras.Input((T,), dtype="int32")
+    x = MASKED[kind]()(tokens)
+    x = SynthesizerEncoder(16, H, synthesizer="R+V", max_length=T)(x)
+    x = keras.layers.MultiHeadAttention(2, 4)(x, x)
+    x = keras.layers.GlobalAveragePooling1D()(x)
+    model = randomized(keras.Model(tokens, x))
+    check(model, np.array([[1, 2, 0, 3, 0, 0, 0], [4, 5, 6, 0, 0, 0, 0]]))
+
+
+def test_a_mask_without_a_symbolic_form_is_an_error():
+    class Odd(keras.layers.Embedding):
+        def call(self, x):
+            y = super().call(x)
+            y._keras_mask = x < 1
+            return y
+
+        def compute_mask(self, x, mask=None):
+            return None
+
+    tokens = keras.Input((T,), dtype="int32")
+    block = SynthesizerEncoder(16, H, synthesizer="V")
+    model = keras.Model(tokens, block(Odd(9, 8)(tokens)))
+    with pytest.raises(ValueError, match=r"compute_mask.*Received: <Odd"):
+        keras_synth.fold(model, plain=True)
+
+
 def test_half_precision_is_computed_in_float32():
     options = {"dtype": "mixed_bfloat16", "normalize_first": False}
     model = backbone(["R", "D+V"], **options)
