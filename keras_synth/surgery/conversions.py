@@ -6,9 +6,11 @@ from typing import Any
 
 import keras
 import keras_hub
+from keras import ops
 
 from keras_synth._backend.internals import keras_hub_class, sublayers
 from keras_synth.attention import normalizers
+from keras_synth.folding import plain_layer
 from keras_synth.layers import (
     SynthesizerDecoder,
     SynthesizerEncoder,
@@ -261,6 +263,25 @@ if None not in _VIT:
             config |= {name: getattr(self, name) for name in names}
             del config["num_patches"], config["num_positions"]
             return config
+
+    @plain_layer.register(_Patches)
+    @plain_layer.register(_VIT[2])
+    def _plain_patches(layer, graph):
+        """Of stock layers, because files of KerasHub's class do not load."""
+
+        def call(x):
+            x = graph.copy(layer.patch_embedding, x)
+            if layer.data_format == "channels_first":
+                x = ops.transpose(x, (0, 2, 3, 1))
+            x = ops.reshape(x, (-1, layer.num_patches, layer.hidden_dim))
+            if layer.use_class_token:
+                token = graph.constant(ops.convert_to_numpy(layer.class_token))
+                first = ops.zeros_like(x[:, :1]) + token
+                x = ops.concatenate([first, x], axis=1)
+            table = layer.position_embedding.embeddings
+            return x + graph.constant(ops.convert_to_numpy(table)[None])
+
+        return call
 
     for _class, _row in zip(
         _VIT, (_vit_encoder, _vit_encoder_block, _vit_patches), strict=True

@@ -156,16 +156,20 @@ class Copy:
         # has new parts, which its config does not freeze.
         for layer in (model, *sublayers(model)):
             if id(layer) in self.twins:
-                twin, value = self.twins[id(layer)][1], layer.trainable
-                # With TensorFlow, assigning the same value does nothing.
-                twin.trainable = not value
-                twin.trainable = value
+                set_trainable(self.twins[id(layer)][1], layer.trainable)
 
     def _pairs(self):
         layers = [
             x for x in self.twins.values() if isinstance(x[0], keras.Layer)
         ]
         return [*layers, *self._equal]
+
+
+def set_trainable(layer: Any, value: bool) -> None:
+    """Sets whether a layer is trained, with all its parts."""
+    # With TensorFlow, assigning the value that a layer has does nothing.
+    layer.trainable = not value
+    layer.trainable = value
 
 
 def is_graph(layer: Any) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth.folding.synthesizers import copy_variables
+from keras_synth.surgery.copying import set_trainable
 from keras_synth.surgery.replacing import exact, replaced
 from keras_synth.synthesizers import (
     DotProductSynthesizer,
@@ -26,8 +27,9 @@ def graft(
     The new model has the same weights, and layers of this package replace the
     layers with attention. Added synthesizers have no effect at first: their
     logits are zero, and the queries of V are multiplied by `1 / alpha`. So
-    `sum_i alpha_i S_i` and the outputs do not change. The new model trains,
-    saves, folds and decodes like any other model of this package. The
+    `sum_i alpha_i S_i` and the outputs do not change, except at padding, where
+    these layers return zeros before the output projection. The new model
+    trains, saves, folds and decodes like any other model of this package. The
     original does not change.
 
     All blocks still share T5's table of relative positions. T5 does not divide
@@ -99,7 +101,7 @@ def graft(
         for one, other in pairs:
             if one is not None:
                 copy_variables(one, other)
-                other.trainable = one.trainable
+                set_trainable(other, one.trainable)
         _silence(new.synthesizer, v)
         for weight in v.query.weights:  # (d, H, k), (H, k)
             weight.assign(ops.convert_to_numpy(weight) / share[:, None])

@@ -12,7 +12,12 @@ from keras_synth.mixers import registry
 from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.surgery import decoders  # noqa: F401 (rows of the table)
 from keras_synth.surgery.conversions import ATTENTION, converted
-from keras_synth.surgery.copying import Copy, Pairs, check_model
+from keras_synth.surgery.copying import (
+    Copy,
+    Pairs,
+    check_model,
+    set_trainable,
+)
 from keras_synth.surgery.places import (
     attention_of,
     holders,
@@ -124,6 +129,9 @@ def replaced(source: Exact, each: Sequence[Identifier]) -> Exact:
         place._replace(holder=copy.twins[id(place.holder)][1])
         for place in source.places
     ]
+    for old, new in zip(source.places, places, strict=True):
+        is_trained = any(weight.trainable for weight in old.attention.weights)
+        set_trainable(new.attention, is_trained)
     return Exact(model, places)
 
 

@@ -135,6 +135,7 @@ def _make(base, name, **attributes):
     bases = base if isinstance(base, tuple) else (base,)
     cls = type(f"Synthesized{name}", bases, attributes)
     cls.__module__, cls.__doc__ = __name__, f"{name} with synthesizers."
+    globals()[cls.__name__] = cls  # for pickle
     return keras.saving.register_keras_serializable("keras_synth")(cls)
 
 

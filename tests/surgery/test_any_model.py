@@ -1,6 +1,7 @@
 """Models that people have: outputs, weights and files of what they become."""
 
 import functools
+import pickle
 
 import keras
 import keras_hub
@@ -136,7 +137,25 @@ def test_grafted_models_fold(name):
     )
 
 
-def test_what_is_frozen_and_in_half_precision_stays_so():
+@pytest.mark.parametrize("name", ["BertTextClassifier", "ViTImageClassifier"])
+def test_plain_models_are_loaded(name, tmp_path):
+    model = fold(surgery.graft(made(name), "V"), LENGTHS.get(name), plain=True)
+    model.save(tmp_path / "plain.keras")
+    loaded = keras.saving.load_model(tmp_path / "plain.keras")
+    for found in (model, loaded):
+        close(outputs(found, name), outputs(made(name), name))
+
+
+@pytest.mark.filterwarnings("ignore:`compile..` was not called")
+@pytest.mark.parametrize("name", ["BertTextClassifier", "ViTImageClassifier"])
+def test_grafted_models_are_pickled(name):
+    again = pickle.loads(pickle.dumps(grafted(name)))
+    assert type(again) is type(grafted(name))
+    close(outputs(again, name), outputs(grafted(name), name))
+
+
+@pytest.mark.parametrize("synthesizer", ["V", "R+V"])
+def test_what_is_frozen_and_in_half_precision_stays_so(synthesizer):
     model = keras_hub.models.BertTextClassifier(
         keras_hub.models.BertBackbone(
             50, **small_models.SIZES, dtype="mixed_bfloat16"
@@ -146,7 +165,7 @@ def test_what_is_frozen_and_in_half_precision_stays_so():
     block = model.backbone.transformer_layers[0]
     model.backbone.token_embedding.trainable = False
     block.trainable = False
-    new = surgery.graft(model, "V")
+    new = surgery.graft(model, synthesizer, layers=[0])
     assert len(new.trainable_weights) == len(model.trainable_weights)
     assert not new.backbone.transformer_layers[0].trainable
     assert not new.backbone.token_embedding.trainable
@@ -156,17 +175,67 @@ def test_what_is_frozen_and_in_half_precision_stays_so():
     assert policies == {"mixed_bfloat16"}
 
 
-def test_parts_of_a_block_stay_frozen():
+@pytest.mark.parametrize("synthesizer", ["V", "R+V"])
+def test_parts_of_a_block_stay_frozen(synthesizer):
     model = made("time series")
     inside = next(
         x for x in sublayers(model) if x.name == "self_attention_layer"
     )
     inside.trainable = False
     try:
-        new = surgery.graft(model, "V")
+        new = surgery.graft(model, synthesizer, 20, layers=[0])
         assert len(new.trainable_weights) == len(model.trainable_weights)
     finally:
         inside.trainable = True
+
+
+@pytest.mark.each_backend
+@pytest.mark.parametrize("whole", [False, True])
+def test_frozen_attention_is_not_trained(whole):
+    x = keras.Input((6, 8))
+    attention = layers.MultiHeadAttention(2, 4, name="attention")
+    model = keras.Model(x, layers.Dense(1)(attention(x, x)))
+    (model if whole else attention).trainable = False
+    expected = 0 if whole else 2
+    for new in (
+        surgery.graft(model, "V"),
+        surgery.graft(model, "R+V"),
+        surgery.synthesize(model, np.ones((2, 6, 8)), heads=1),
+    ):
+        assert len(new.trainable_weights) == expected
+        assert not any(w.trainable for w in new.get_layer("attention").weights)
+    assert len(model.trainable_weights) == expected
+
+
+def test_frozen_projections_are_not_trained():
+    x = keras.Input((6, 8))
+    attention = layers.MultiHeadAttention(2, 4, name="attention")
+    model = keras.Model(x, attention(x, x))
+    for part in sublayers(attention):
+        part.trainable = part.name not in ("query", "value")
+    new = surgery.graft(model, "D+V").get_layer("attention")
+    flags = {w.path.split("/")[-2]: w.trainable for w in new.weights}
+    assert {x for x in flags if not flags[x]} == {"query", "value"}
+
+
+@pytest.mark.each_backend
+def test_sequential_models_are_reported_converted_and_distilled():
+    model = keras.Sequential(
+        [
+            keras.Input((6, 8)),
+            keras_hub.layers.TransformerEncoder(16, 2),
+            layers.GlobalAveragePooling1D(),
+        ]
+    )
+    given = np.random.default_rng(0).normal(size=(4, 6, 8))
+    (row,) = surgery.report(model, given).rows
+    assert row.kind == "TransformerEncoder"
+    student = surgery.synthesize(model, given, heads=0.5)
+    assert isinstance(student, keras.Sequential)
+    training = surgery.distill(student, model)
+    training.compile(keras.optimizers.Adam(0.01))
+    losses = training.fit(given, epochs=20, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
 
 
 @keras.saving.register_keras_serializable("tests")
