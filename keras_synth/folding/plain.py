@@ -281,7 +281,7 @@ class Graph:
 def _masks(layer, args, kwargs):
     """The masks of Keras for a layer, as arguments, which a graph keeps.
 
-    Keras finds them in each call, but a plain model's tensors have none then.
+    Keras finds them in each call, but tensors of a plain model lose them.
     """
     signature = inspect.signature(layer.call)
     given = signature.bind(*args, **kwargs).arguments

@@ -52,7 +52,13 @@ def watch(
         layer, call = recorder.current
         place = source.places[numbers[id(layer)]]
         longest, length = place.max_length, call.query.shape[1]
-        if longest is None or length > longest:
+        if longest is None:
+            raise ValueError(
+                "The longest sequence must be known. Pass its tokens, as in "
+                f"max_length={length}. Received: max_length=None and {length} "
+                f"tokens in {place.origin.path!r}"
+            )
+        if length > longest:
             raise ValueError(
                 f"The tables have {longest} positions. Cut the sequences, or "
                 f"increase `max_length`. Received: {length} tokens in "

@@ -21,6 +21,7 @@ from cases import (
     UNLIKE,
     D,
     H,
+    K,
     N,
     T,
     each_kind,
@@ -458,7 +459,14 @@ def test_a_remembered_source_can_have_no_tokens(name):
     close(numpy(output), numpy(expected), 1e-6)
 
 
-@layers_that(is_causal, quick=CACHED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in CACHED else pytest.mark.slow)
+        for name in MIXERS
+        if is_causal(mixers.get(name, H, K, N))
+    ],
+)
 def test_generating_with_caches_is_generating_without(name):
     prompts = ["a quick", "the lazy dog and then", "fox"]
     assert_writes_as_without_caches(language_model(name), prompts)

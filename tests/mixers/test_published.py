@@ -60,6 +60,7 @@ def test_longformer_is_that_of_transformers():
     np.testing.assert_allclose(found[real], numpy(expected)[real], atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:distutils Version classes")
 @beside("performer_pytorch")
 def test_performer_is_that_of_performer_pytorch():
     from performer_pytorch import performer_pytorch as package

@@ -146,6 +146,22 @@ def test_much_more_attention_is_its_formula(parts, data):
     check_one_of_many(attention_case(parts, chooser(data)))
 
 
+@pytest.mark.each_backend
+@pytest.mark.parametrize("name", ["relu", "sigmoid"])
+def test_rows_that_fill_up_a_tile_reach_no_gradient(name):
+    """Nine rows in tiles of four: three rows of the last one see no keys."""
+    case = mixer_case("linear", random.Random(0).choice)._replace(
+        parts=f"attention(R + V, normalizer={name!r})",
+        **{"target": 9, "source": None, "batch": 2, "causal": False},
+        **{"masks": {"pairs"}, "bias": None, "policy": "float32"},
+        **{"route": "tiles", "piece": 36},
+    )
+    found = Run(case).found(BACKEND != "torch")
+    case = case._replace(route="explicit", piece=None)
+    wanted = Run(case).found(BACKEND != "torch")
+    compare(found, wanted, 1e-5, "by tiles")
+
+
 @pytest.mark.slow
 @each_mixer
 @many

@@ -223,6 +223,8 @@ def _band(request):
         for name, x in operands.items()
         if x is not None
     }
+    if "count" in operands:  # rows that fill up the last tile see no keys
+        operands["count"] = ops.maximum(operands["count"], 1.0)
     of_groups = functools.partial(_tile, request.normalizer)
     context = one_by_one(of_groups, operands, _axes(request))
     return heads_first(cast_like(blocks.restored(context), values))
