@@ -107,8 +107,8 @@ def weights_of_numbers(
 ) -> dict[int, float]:
     """Returns the `class_weight` of `fit` with numbers as keys."""
     count = max(2, num_classes)
-    known = {name: at for at, name in enumerate(class_names or ())}
-    known |= {at: at for at in range(count)}
+    known: dict[Any, int] = {at: at for at in range(count)}
+    known |= {name: at for at, name in enumerate(class_names or ())}
     found: dict[int, float] = {}
     for key, weight in class_weight.items():
         if key not in known or known[key] in found:
