@@ -78,6 +78,7 @@ def losses(kind, weights, jit_compile):
 
 
 @pytest.mark.slow  # to compile is
+@pytest.mark.filterwarnings("ignore")  # Dynamo warns of Keras' train_step
 @pytest.mark.parametrize("kind", TASKS)
 def test_compiled_steps_equal_eager_steps(kind):
     expected, weights = losses(kind, None, False)
