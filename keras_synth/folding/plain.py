@@ -2,8 +2,6 @@
 
 import collections
 import functools
-import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +9,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_synth._backend.execution import without_gradients
 from keras_synth._backend.internals import keras_mask, set_keras_mask, sublayers
 from keras_synth._backend.keras_layers import EinsumDense
 from keras_synth.attention.projections import FixedEinsumDense
+from keras_synth.folding.plain_masks import attach_mask, masks_of_call
 from keras_synth.folding.synthesizers import copy_variables
 from keras_synth.types import Tensor
 
@@ -197,11 +195,11 @@ class Graph:
         )
         if not isinstance(layer, keras.Layer):
             return copy(*args, **kwargs)
-        kwargs = kwargs | _masks(copy, args, kwargs)
+        kwargs = kwargs | masks_of_call(copy, args, kwargs)
         outputs = copy(*args, **kwargs)
         if is_new:
             copy_variables(layer, copy)
-        _attach_mask(outputs, copy, args, kwargs)
+        attach_mask(outputs, copy, args, kwargs)
         return outputs
 
     def _name(self, layer):
@@ -276,70 +274,6 @@ class Graph:
         if like is not None:
             self._copies[key] = layer
         return y
-
-
-def _masks(layer, args, kwargs):
-    """The masks of Keras for a layer, as arguments, which a graph keeps.
-
-    Keras finds them in each call, but tensors of a plain model lose them.
-    """
-    signature = inspect.signature(layer.call)
-    given = signature.bind(*args, **kwargs).arguments
-    tensors = {k: x for k, x in given.items() if _is_symbolic(x)}
-    masks = {f"{name}_mask": keras_mask(x) for name, x in tensors.items()}
-    if len(tensors) == 1:
-        masks = {"mask": keras_mask(*tensors.values())}
-    return {
-        name: mask
-        for name, mask in masks.items()
-        if name in signature.parameters
-        and given.get(name) is None
-        and mask is not None
-    }
-
-
-def _attach_mask(outputs, layer, args, kwargs):
-    """Attaches the mask of tokens that are not 0, where a layer computes it.
-
-    KerasHub's embeddings do, and symbolic calls of Keras lose it.
-    """
-    of_keras = type(layer).__module__.startswith("keras.src.layers.")
-    is_embedding = isinstance(layer, keras.layers.Embedding)
-    x = args[0] if args else None
-    if (
-        (of_keras and not is_embedding)
-        or not (_is_symbolic(x) and _is_symbolic(outputs))
-        or x.dtype == "string"
-        or keras_mask(outputs) is not None
-    ):
-        return
-    values = keras.tree.map_structure(
-        lambda x: _probe(x) if _is_symbolic(x) else x, (args, kwargs)
-    )
-    with without_gradients(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it was called before
-        mask = keras_mask(layer(*values[0], **values[1]))
-    if mask is None:
-        return
-    ids = values[0][0]
-    if mask.shape != ids.shape or not ops.all(ops.equal(mask, ids != 0)):
-        raise ValueError(
-            f"{type(layer).__name__} attaches a mask that is not of tokens "
-            "other than 0. Give it a method `compute_mask`, or fold without "
-            f"`plain=True`. Received: {layer!r}"
-        )
-    set_keras_mask(outputs, ops.not_equal(x, 0))
-
-
-def _is_symbolic(x):
-    return isinstance(x, keras.KerasTensor)
-
-
-def _probe(x):
-    """Zeros and ones like a symbolic tensor."""
-    shape = [2 if n is None else n for n in x.shape]
-    values = np.arange(np.prod(shape)) % 2
-    return ops.cast(ops.reshape(values, shape), x.dtype)
 
 
 class _End(keras.Operation):
