@@ -90,16 +90,17 @@ def _is_fleeting():
     )
 
 
-def gathered(x, positions, axis):
-    """Entries of a tensor along one of its first axes.
+def take(x, positions, axis):
+    """Entries of a tensor along an axis, as `ops.take`.
 
-    The length of `positions`, an integer tensor of one axis, can be symbolic.
+    `positions` are integers of any shape, at least 0.
     """
-    if TORCH:
-        # Here `take` squeezes an axis that ONNX treats as a single entry.
-        index = ops.cast(positions, "int64")
-        return x[(slice(None),) * axis + (index,)]
-    return ops.take(x, positions, axis=axis)
+    if not TORCH:
+        return ops.take(x, positions, axis=axis)
+    # Keras squeezes an axis here, which ONNX files cannot.
+    rows = ops.cast(ops.reshape(positions, (-1,)), "int32")
+    shape = *x.shape[:axis], *positions.shape, *x.shape[axis + 1 :]
+    return ops.reshape(TORCH.index_select(x, axis, rows), shape)
 
 
 def heads_first(x):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_synth._backend.tensors import pad
+from keras_synth._backend.tensors import pad, take
 
 
 class QueryBlocks:
@@ -148,7 +148,7 @@ class Listed(NamedTuple):
         """As `Neighbours.take`."""
         places = ops.clip(self.positions(grid), 0, grid.length - 1)
         batch, heads, _, features = ops.shape(x)
-        x = ops.take(x, ops.reshape(places, (-1,)), axis=2)
+        x = take(x, ops.reshape(places, (-1,)), 2)
         return ops.reshape(x, (batch, heads, -1, self.most, features))
 
     def number(self, grid):

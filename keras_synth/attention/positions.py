@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_synth._backend.tensors import gathered
+from keras_synth._backend.tensors import take
 
 
 def as_position(position):
@@ -32,7 +32,7 @@ def window(table, axis, start, length, tile=False):
     if tile:
         positions = start + ops.arange(length, dtype="int32")
         positions = ops.mod(positions, max_length)
-        return ops.take(table, positions, axis=axis)
+        return take(table, positions, axis)
     if isinstance(length, int):  # `start` is a tensor when decoding
         begin = [0] * len(table.shape)
         begin[axis] = start
@@ -44,7 +44,7 @@ def window(table, axis, start, length, tile=False):
     # In an export a symbolic length can be gathered but not sliced: JAX does
     # not slice it, and PyTorch adds a guard against the whole table.
     positions = start + ops.arange(length, dtype="int32")
-    return gathered(table, positions, axis)
+    return take(table, positions, axis)
 
 
 def shortest(*lengths):

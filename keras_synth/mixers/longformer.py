@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_optional, check_positive
+from keras_synth._backend.tensors import take
 from keras_synth.attention import masks
 from keras_synth.attention.patterns import FirstTokens, Pattern, Window
 from keras_synth.attention.projections import axes_of_heads
@@ -155,7 +156,7 @@ class LongformerAttention(MultiHeadMixer):
         # Among the new tokens.
         at = ops.arange(self.global_tokens, dtype="int32") - start
         there = (at >= 0) & (at < length)
-        new = ops.take(new, ops.clip(at, 0, length - 1), axis=1)
+        new = take(new, ops.clip(at, 0, length - 1), 1)
         return ops.where(there[None, :, None, None], new, cache)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 from keras import ops
 
+from keras_synth._backend.tensors import take
 from keras_synth.attention import patterns
 from keras_synth.attention.positions import shortest
 from keras_synth.mixers.call import check_longest
@@ -20,7 +21,7 @@ class _Listed(patterns.Pattern):
         size = self.table.shape[0]
         rows, columns = (ops.clip(x, 0, size - 1) for x in (rows, columns))
         flat = ops.reshape(ops.convert_to_tensor(self.table), (-1,))
-        return ops.take(flat, rows * size + columns) > 0
+        return take(flat, rows * size + columns, 0) > 0
 
 
 def with_listed_pairs(layer, pattern):

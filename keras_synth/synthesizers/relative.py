@@ -9,7 +9,7 @@ from keras import ops
 from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import normal_unless
-from keras_synth._backend.tensors import pad
+from keras_synth._backend.tensors import pad, take
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.random import INITIAL_STDDEV
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -112,7 +112,7 @@ class RelativeSynthesizer(DistanceSynthesizer):
     def weigh(self, distances):
         most = self.max_distance
         places = ops.clip(distances, -most, most) + most
-        return ops.take(ops.convert_to_tensor(self.distances), places, axis=1)
+        return take(ops.convert_to_tensor(self.distances), places, 1)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_seed
-from keras_synth._backend.tensors import from_array
+from keras_synth._backend.tensors import from_array, take
 from keras_synth.attention.blocks import Listed, Neighbours, QueryBlocks
 from keras_synth.attention.patterns.pattern import (
     Pattern,
@@ -148,7 +148,7 @@ class RandomBlocks(Pattern):
             seen = self.table[np.clip(of_rows, 0, last)]
             return (seen == np.asarray(of_columns)[..., None]).any(-1)
         of_rows = ops.clip(of_rows, 0, last)
-        seen = ops.take(from_array(self.table), of_rows, axis=0)
+        seen = take(from_array(self.table), of_rows, 0)
         of_columns = ops.convert_to_tensor(of_columns, "int32")
         return ops.any(seen == of_columns[..., None], axis=-1)
 
@@ -172,7 +172,7 @@ class RandomBlocks(Pattern):
 
     def columns(self, row: Size, length: int) -> Tensor:
         blocks = ops.clip(row // self.block_size, 0, len(self.table) - 1)
-        firsts = ops.take(from_array(self.table), blocks, axis=0)
+        firsts = take(from_array(self.table), blocks, 0)
         firsts = firsts[..., None] * self.block_size
         columns = firsts + ops.arange(self.block_size, dtype="int32")
         number = self.table.shape[1] * self.block_size

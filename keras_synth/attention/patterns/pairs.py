@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_synth._backend.tensors import take
 from keras_synth.attention.patterns.pattern import Pattern, is_numpy
 from keras_synth.types import Tensor
 
@@ -68,7 +69,7 @@ class Pairs(Pattern):
             ops.clip(ops.convert_to_tensor(x, "int32"), 0, last)
             for x in (rows, columns)
         )
-        return ops.take(flat, rows * len(self.allowed) + columns) > 0
+        return take(flat, rows * len(self.allowed) + columns, 0) > 0
 
     def fitted(self, max_length: int | None) -> "Pattern":
         if max_length is not None and max_length > len(self.allowed):

@@ -6,7 +6,12 @@ tiles are combined by their sums of exponentials, which is exact.
 
 from keras import ops
 
-from keras_synth._backend.tensors import cast_like, from_array, heads_first
+from keras_synth._backend.tensors import (
+    cast_like,
+    from_array,
+    heads_first,
+    take,
+)
 from keras_synth.attention.blocks import QueryBlocks
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.patterns import Window
@@ -141,8 +146,7 @@ def _bias_columns(blocks, columns, bias):
     rows = ops.clip(blocks.positions(), 0, last)[:, :, None]
     places = ops.cast(rows * width + places[:, None], "int32")  # (G, r, c)
     flat = ops.reshape(bias, (batch, heads, length * width))
-    entries = ops.take(flat, ops.reshape(places, (-1,)), axis=2)
-    return ops.reshape(entries, (batch, heads, *ops.shape(places)))
+    return take(flat, places, 2)
 
 
 # --- one query ----------------------------------------------------------------
@@ -162,14 +166,14 @@ def seen_by_one_query(request):
     columns = ops.clip(ops.concatenate(columns), 0, length - 1)
     allowed = ops.concatenate(allowed)[None, None, None]
     if mask.keys is not None:
-        is_token = ops.take(ops.cast(mask.keys, "int32"), columns, axis=1) > 0
+        is_token = take(ops.cast(mask.keys, "int32"), columns, 1) > 0
         allowed = ops.logical_and(allowed, is_token[:, None, None])
     keys, bias = request.logits.keys, request.logits.bias
     return request._replace(
         logits=request.logits._replace(
-            keys=None if keys is None else ops.take(keys, columns, axis=1),
-            bias=None if bias is None else ops.take(bias, columns, axis=3),
+            keys=None if keys is None else take(keys, columns, 1),
+            bias=None if bias is None else take(bias, columns, 3),
         ),
-        values=ops.take(request.values, columns, axis=1),
+        values=take(request.values, columns, 1),
         mask=AttentionMask(pairs=allowed),
     )
