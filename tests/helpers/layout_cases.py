@@ -44,8 +44,9 @@ class Nearness(Synthesizer):
         return Logits(bias=keras.ops.tile(table, (1, rows, 1))[None])
 
 
-# Those of groups are of two heads elsewhere.
+# Elsewhere they are of two heads, or share keys that four devices cannot cut.
 _OF_FOUR_HEADS = {
+    "R+V grouped": "R + V(rotary=True, num_key_value_heads=4)",
     "heads(V=1, R=1)": "heads(V=1, R=3)",
     "heads": "heads(1 * D + 3 * mixture(relative(max_distance=2) + V))",
 }

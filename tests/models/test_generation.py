@@ -198,13 +198,13 @@ def test_a_model_learns_texts_by_heart(make):
         texts = expected = [*map("{} {}".format, x, expected)]
     model = make(num_layers=1, hidden_dim=32, intermediate_dim=64)
     model.compile(
-        keras.optimizers.Adam(0.01),
+        keras.optimizers.Adam(0.005),
         LabelSmoothedCrossentropy(0.1) if make is translator else "auto",
         sampler="greedy",
     )
     batch = model.preprocessor(texts)
     model.preprocessor, kept = None, model.preprocessor
-    for _ in range(60):
+    for _ in range(100):
         model.train_on_batch(*batch)
     model.preprocessor = kept
     assert model.generate(x) == expected

@@ -170,7 +170,7 @@ def test_it_learns_from_the_context_of_a_name():
         dropout=0.0,
     )
     model.compile(keras.optimizers.Adam(0.01))
-    model.fit(sentences, labels, epochs=10, verbose=0)
+    model.fit(sentences, labels, epochs=15, verbose=0)
     loss, accuracy = model.evaluate(sentences, labels, verbose=0)
     found = model.tag(sentences)
     assert [*map(len, found)] == [*map(len, sentences)]
