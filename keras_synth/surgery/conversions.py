@@ -34,8 +34,9 @@ CONVERSIONS: dict[type, Convert] = {}
 def register(cls: type, convert: Convert | None = None) -> Any:
     """Registers a replacement of a layer class for `graft` and `synthesize`.
 
-    `surgery` supports Keras' `MultiHeadAttention`, KerasHub's
-    `TransformerEncoder`, `TransformerDecoder` and the encoder of its ViT.
+    `surgery` supports Keras' `MultiHeadAttention` and `GroupQueryAttention`,
+    KerasHub's `TransformerEncoder`, `TransformerDecoder` and the encoder of its
+    ViT.
     Register a function for a custom layer that contains attention:
 
     `convert(layer, clone)` returns a layer with the same outputs and `"V"`
@@ -179,6 +180,16 @@ def _multi_head_attention(layer, clone):
     return made, _pairs(layer, made, _ATTENTION)
 
 
+@register(keras.layers.GroupQueryAttention)
+def _group_query_attention(layer, clone):
+    config = layer.get_config()
+    config["num_heads"] = config.pop("num_query_heads")
+    config["key_dim"] = config.pop("head_dim")
+    made = SyntheticAttention.from_config({**config, "synthesizer": "V"})
+    made.build_from_config(layer.get_build_config())
+    return made, _pairs(layer, made, _ATTENTION)
+
+
 @register(keras_hub.layers.TransformerEncoder)
 def _transformer_encoder(layer, clone):
     made = SynthesizerEncoder.from_config(
@@ -311,6 +322,7 @@ def _own(layer, clone):
     if isinstance(layer, SyntheticAttention):
         check_compares(layer)
     made = type(layer).from_config(layer.get_config())
+    made.build_from_config(layer.get_build_config())
     return made, [(layer, made)]
 
 
@@ -319,12 +331,13 @@ for _class in (SyntheticAttention, SynthesizerEncoder, SynthesizerDecoder):
 
 
 def check_compares(attention: Any) -> None:
-    """Raises unless a layer computes the same as MultiHeadAttention."""
+    """Raises unless a layer computes the same as a layer of Keras."""
     if not (
         type(attention) is SyntheticAttention
         and type(attention.synthesizer) is DotProductSynthesizer
         and not attention.synthesizer.rotary
-        and attention.synthesizer.num_key_value_heads is None
+        and attention.synthesizer.num_key_value_heads
+        == attention.num_key_value_heads
         and attention.pattern is None
         and attention.normalizer == normalizers.SOFTMAX
     ):

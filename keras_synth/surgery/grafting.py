@@ -91,7 +91,7 @@ def graft(
     made = replaced(source, each)
     for i in chosen:
         old, new = source.places[i].attention, made.places[i].attention
-        v, share = _place_of_v(new.synthesizer)
+        v, share = _place_of_v(new.synthesizer, old.num_key_value_heads)
         names = "value", "gate", "attention_output"
         pairs = [(getattr(old, name), getattr(new, name)) for name in names]
         pairs += [
@@ -123,23 +123,26 @@ def _checked_layers(layers, number):
 # --- where V is ---------------------------------------------------------------
 
 
-def _place_of_v(synthesizer):
-    """The dot products of all heads, and their alpha `(H,)` or `(1,)`."""
-    found = _search(synthesizer, np.ones(1, "float32"))
+def _place_of_v(synthesizer, shared):
+    """The dot products of all heads, and their alpha `(H,)` or `(1,)`.
+
+    `shared` is the number of keys that heads share, or `None`.
+    """
+    found = _search(synthesizer, shared, np.ones(1, "float32"))
     if found is None:
         raise ValueError(
             "To keep the outputs of the model, the synthesizer needs V in all "
-            'heads, as in "R+V", without rotary positions and shared keys. '
+            'heads, as in "R+V", without rotary positions, and with as many '
+            "keys as before. "
             "Received: synthesizer="
             f"{synthesizer!r}"
         )
     return found
 
 
-def _search(synthesizer, share):
+def _search(synthesizer, shared, share):
     if type(synthesizer) is DotProductSynthesizer:
-        heads = synthesizer.num_key_value_heads or synthesizer.num_heads
-        if synthesizer.rotary or heads != synthesizer.num_heads:
+        if synthesizer.rotary or synthesizer.num_key_value_heads != shared:
             return None
         return synthesizer, share
     if not isinstance(synthesizer, MixtureSynthesizer):
@@ -147,7 +150,7 @@ def _search(synthesizer, share):
     shares = iter(_shares(synthesizer))
     for part in synthesizer.synthesizers:
         own = share if part.is_bias else share * next(shares)
-        found = _search(part, own)
+        found = _search(part, shared, own)
         if found is not None:
             return found
     return None

@@ -104,11 +104,14 @@ def _check_places(model, places):
 # --- other synthesizers -------------------------------------------------------
 
 
-def replaced(source: Exact, each: Sequence[Identifier]) -> Exact:
+def replaced(
+    source: Exact, each: Sequence[Identifier], share_keys: bool = True
+) -> Exact:
     """Returns a copy with other synthesizers, before their weights are set.
 
     Other weights equal the source's, except the projections of attention
-    layers with another synthesizer.
+    layers with another synthesizer. Their heads can share keys and values only
+    if `share_keys`.
     """
     index = {
         id(place.holder): (identifier, place.max_length)
@@ -120,7 +123,7 @@ def replaced(source: Exact, each: Sequence[Identifier]) -> Exact:
             return _own_backbone(layer, copy, index)
         if id(layer) not in index:
             return None
-        made = _holder(layer, *index[id(layer)])
+        made = _holder(layer, *index[id(layer)], share_keys)
         return made, parts_of(layer, made, index[id(layer)][0])
 
     copy = Copy(change)
@@ -135,7 +138,7 @@ def replaced(source: Exact, each: Sequence[Identifier]) -> Exact:
     return Exact(model, places)
 
 
-def _holder(layer, identifier, max_length):
+def _holder(layer, identifier, max_length, share_keys):
     """A layer with another synthesizer, built."""
     config = layer.get_config()
     if identifier != "V":
@@ -144,6 +147,8 @@ def _holder(layer, identifier, max_length):
             layer.synthesizer
         ):
             config["synthesizer"] = identifier
+            if not share_keys:
+                config.pop("num_key_value_heads", None)
         else:  # with options of its attention layer
             template = keras.saving.serialize_keras_object(layer.attention)
             template.pop("build_config", None)
@@ -151,6 +156,8 @@ def _holder(layer, identifier, max_length):
                 "synthesizer": identifier,
                 "max_length": max_length,
             }
+            if not share_keys:
+                template["config"]["num_key_value_heads"] = None
             config["synthesizer"] = template
         config["max_length"] = max_length
     made = type(layer).from_config(config)

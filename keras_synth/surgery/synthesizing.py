@@ -101,7 +101,7 @@ def synthesize(
         _identifier(len(own), place.attention.num_heads, to)
         for own, place in zip(chosen, source.places, strict=True)
     ]
-    student = replaced(source, each)
+    student = replaced(source, each, share_keys=False)
     for i, static in enumerate(chosen):
         if static:
             mine, theirs = (x.places[i].attention for x in (student, source))
@@ -188,18 +188,20 @@ def _identifier(static, heads, to):
 
 def _fill(mine, theirs, static, part):
     """Assigns heads to an attention layer, the static ones last."""
-    compared = [i for i in range(theirs.num_heads) if i not in static]
-    order = compared + static
-    for name in ("value", "gate"):
-        if getattr(theirs, name) is not None:
-            _take(getattr(mine, name), getattr(theirs, name), 1, 0, order)
+    number = theirs.num_heads
+    compared = [i for i in range(number) if i not in static]
+    order = np.array(compared + static, int)
+    times = number // (theirs.num_key_value_heads or number)
+    _take(mine.value, theirs.value, 1, 0, order // times)
+    if theirs.gate is not None:
+        _take(mine.gate, theirs.gate, 1, 0, order)
     _take(mine.attention_output, theirs.attention_output, 0, None, order)
     groups = list(mine.synthesizer.head_groups())
     copy_variables(part, groups.pop())
     for group in groups:
-        for name in ("query", "key"):
-            layers = getattr(group, name), getattr(theirs.synthesizer, name)
-            _take(*layers, 1, 0, compared)
+        own = order[: len(compared)]
+        _take(group.query, theirs.synthesizer.query, 1, 0, own)
+        _take(group.key, theirs.synthesizer.key, 1, 0, own // times)
 
 
 def _take(mine, theirs, kernel_axis, bias_axis, heads):

@@ -14,6 +14,12 @@ from backend import numpy
 from keras import layers
 from noise import noisy
 
+from keras_synth.layers import (
+    SynthesizerDecoder,
+    SynthesizerEncoder,
+    SyntheticAttention,
+)
+
 N, D, H = 12, 16, 2  # longest sequence, width, heads
 SIZES = {
     "num_layers": 2,
@@ -123,6 +129,16 @@ def decoder():
     return keras.Model({"token_ids": tokens, "padding_mask": mask}, logits)
 
 
+def grouped_heads():
+    """Keras' heads that share keys, and layers of this package."""
+    series = keras.Input((N, D))
+    x = layers.GroupQueryAttention(4, 4, 2)(series, series)
+    x = SyntheticAttention(H, 4, synthesizer="V")(x)
+    x = SynthesizerEncoder(24, H, synthesizer="V")(x)
+    x = SynthesizerDecoder(24, H, synthesizer="V")(x, series)
+    return keras.Model(series, layers.Dense(3)(layers.Flatten()(x)))
+
+
 MADE = {
     "BertTextClassifier": lambda: _task("Bert", "TextClassifier"),
     "BertTextEmbedder": lambda: _task("Bert", "TextEmbedder"),
@@ -134,6 +150,7 @@ MADE = {
     "own ViT": own_vit,
     "time series": time_series,
     "decoder": decoder,
+    "grouped heads": grouped_heads,
 }
 TASKS = [name for name in MADE if name[0].isupper()]
 LENGTHS = {"time series": N}  # of sequences of any length
@@ -154,7 +171,7 @@ def inputs_of(name):
         return rng.normal(size=(3, 8, 8, 3)).astype("float32")
     if name == "text classification":
         return ids * real
-    if name == "time series":
+    if name in ("time series", "grouped heads"):
         return rng.normal(size=(3, N, D)).astype("float32")
     given = {"token_ids": ids, "padding_mask": real}
     if name.startswith("Bert"):

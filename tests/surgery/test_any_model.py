@@ -379,6 +379,17 @@ def test_heads_become_tables_and_learn_from_the_model(name):
     assert losses[-1] < 0.9 * losses[0]
 
 
+def test_heads_that_share_keys_become_tables():
+    """Tables of one sample's weights give its outputs."""
+    name = "grouped heads"
+    model, given = made(name), inputs_of(name)[:1]
+    for heads in ([1], [0, 2, 3], [0, 1, 2, 3]):
+        by = [(0, head) for head in heads]
+        student = surgery.synthesize(model, given, by=by)
+        assert student.count_params() != model.count_params()
+        close(numpy(student(given)), numpy(model(given)), atol=1e-4)
+
+
 def test_texts_are_data():
     student = surgery.synthesize(made("BertTextClassifier"), TEXTS, heads=1)
     assert [w.shape[0] for w in student.weights if w.name == "R"] == [1]
