@@ -86,6 +86,13 @@ def set_policy(layer: Any, policy: Any) -> None:
         layer.dtype_policy = policy
 
 
+def set_trainable(layer: Any, value: bool) -> None:
+    """Sets whether a layer is trained, with all its parts."""
+    # With TensorFlow, assigning the value that a layer has does nothing.
+    layer.trainable = not value
+    layer.trainable = value
+
+
 def is_empty(variable: Any) -> bool:
     """Returns whether a training step on JAX has taken a variable's value.
 

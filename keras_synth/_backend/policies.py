@@ -1,8 +1,14 @@
-"""Dtype policies by layer paths, for quantized models."""
+"""Settings of sub-layers: dtype policies by paths, and `trainable`."""
+
+import re
 
 import keras
 
-from keras_synth._backend.internals import set_policy, sublayers
+from keras_synth._backend.internals import (
+    set_policy,
+    set_trainable,
+    sublayers,
+)
 
 # Modes that need data. Before Keras 3.16 they do not see any (keras#23512), and
 # files lose their results (keras#23321).
@@ -27,7 +33,7 @@ def with_policies(layer, config):
     `DTypePolicyMap`, in which sub-layers find theirs by path.
     """
     policies = {
-        sub.path: sub.dtype_policy
+        _key(layer, sub.path): sub.dtype_policy
         for sub in (layer, *sublayers(layer))
         if sub.quantization_mode is not None and sub.path
     }
@@ -41,12 +47,29 @@ def with_policies(layer, config):
     return {**config, "dtype": keras.dtype_policies.serialize(policy)}
 
 
-def assign_policies(layer):
-    """Sets the policies of sub-layers from a map.
+def _key(layer, path):
+    """A pattern of a sub-layer's path, with any path before the layer's name.
 
-    Call it when all have their paths.
+    A Sequential builds its layers below its own name, but not when it is
+    loaded.
+    """
+    if not f"{path}/".startswith(f"{layer.path}/"):
+        return path  # of a model, whose layers have paths of their own
+    outer = layer.path.removesuffix(layer.name)
+    return f"(.*/)?{re.escape(path.removeprefix(outer))}"
+
+
+def inherit_settings(layer):
+    """Sets the policies of sub-layers from a map, and freezes those of frozen
+    layers.
+
+    Call it when all sub-layers have their paths. Keras loads a frozen layer
+    with sub-layers that are trained.
     """
     for sub in sublayers(layer):
         policy = sub.dtype_policy
         if isinstance(policy, keras.dtype_policies.DTypePolicyMap) and sub.path:
             set_policy(sub, policy[sub.path])
+    for part in (layer, *sublayers(layer)):
+        if not part.trainable:
+            set_trainable(part, False)

@@ -20,6 +20,7 @@ from keras_synth.synthesizers import (
     FactorizedRandomSynthesizer,
     LocalDenseSynthesizer,
     RandomSynthesizer,
+    Synthesizer,
 )
 from keras_synth.synthesizers.composite import CompositeSynthesizer
 from keras_synth.synthesizers.dot_product import PairSynthesizer
@@ -29,7 +30,10 @@ from keras_synth.types import Tensor
 
 @functools.singledispatch
 def multiplications(
-    layer: Tensor, query_length: int, source_length: int
+    layer: Tensor,
+    query_length: int,
+    source_length: int,
+    pairs: int | None = None,
 ) -> dict[str, int]:
     """Returns the number of multiplications for a sample, by parts.
 
@@ -49,6 +53,8 @@ def multiplications(
             target.
         source_length: Integer, `S`: tokens of the source, equal to `T` for one
             sequence.
+        pairs: Optional integer, for synthesizers: pairs that count, by default
+            `T S`.
 
     Returns:
         Dictionary of integers for the parts of the layer: `"projections"` of
@@ -85,10 +91,12 @@ def multiplications(
     1800
     """
     name = type(layer).__name__
+    more = ", pairs=None" if isinstance(layer, Synthesizer) else ""
     raise ValueError(
         f"No function counts the multiplications of {name}. Register one: "
         f"`@keras_synth.analysis.multiplications.register({name})` before `def "
-        f"count(layer, query_length, source_length)`. Received: {layer!r}"
+        f"count(layer, query_length, source_length{more})`. Received: "
+        f"{layer!r}"
     )
 
 

@@ -218,12 +218,31 @@ def _attention(layer, folding):
     if pattern is not None:
         pattern = pattern if length is None else pattern.cut(length)
         pattern = pattern.serialized()
+    synthesizer = folding.synthesizer(layer.synthesizer)
+    _check_shorter(layer.synthesizer, synthesizer, length)
     return {
         **layer.get_config(),
-        "synthesizer": folding.synthesizer(layer.synthesizer),
+        "synthesizer": synthesizer,
         "max_length": None if layer.max_length is None else length,
         "pattern": pattern,
     }
+
+
+def _check_shorter(synthesizer, folded, length):
+    """Raises if a synthesizer of one's own keeps a larger maximum length."""
+    groups = synthesizer.head_groups()
+    parts = [folded] if len(groups) == 1 else folded["config"]["synthesizers"]
+    for group, part in zip(groups, parts, strict=True):
+        kept = part["config"].get("max_length")
+        if None not in (length, kept) and kept > length:
+            name = type(group).__name__
+            raise ValueError(
+                f"{name} cannot be shortened. Leave `max_length` out, or "
+                "decorate with "
+                f"`@keras_synth.folding.folded_synthesizer.register({name})` a "
+                "function that returns a shorter one. Received: "
+                f"max_length={length}, and {kept} of {group!r}"
+            )
 
 
 @folded_config.register(SynthesizerEncoder)

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_optional
-from keras_synth._backend.policies import assign_policies
+from keras_synth._backend.policies import inherit_settings
 from keras_synth.attention import masks
 from keras_synth.attention.positions import as_position
 from keras_synth.layers.block import SynthesizerBlock, features_per_head
@@ -169,7 +169,7 @@ class SynthesizerDecoder(SynthesizerBlock):
         self.feed_forward_residual = self._residual(
             shape, "feed_forward_residual"
         )
-        assign_policies(self)
+        inherit_settings(self)
         self.built = True
 
     def call(

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_synth._backend.policies import assign_policies
+from keras_synth._backend.policies import inherit_settings
 from keras_synth.attention import masks
 from keras_synth.layers.block import SynthesizerBlock
 from keras_synth.types import Shape, Tensor
@@ -82,7 +82,7 @@ class SynthesizerEncoder(SynthesizerBlock):
             inputs_shape, "feed_forward_residual"
         )
         self.feed_forward = self._feed_forward(inputs_shape)
-        assign_policies(self)
+        inherit_settings(self)
         self.built = True
 
     def call(

@@ -12,7 +12,7 @@ from keras_synth._backend.checks import (
     check_seed,
 )
 from keras_synth._backend.distributions import DATA, MODEL
-from keras_synth._backend.policies import assign_policies
+from keras_synth._backend.policies import inherit_settings
 from keras_synth._backend.seeds import add_table
 from keras_synth.attention import masks
 from keras_synth.attention.normalizers import SOFTMAX, normalized
@@ -86,7 +86,7 @@ class Convolution(Neighbours):
                 dtype=self.dtype_policy,
                 name="dropout",
             )
-        assign_policies(self)
+        inherit_settings(self)
 
     def _dense(self, width, name, use_bias=True):
         return self._projections.dense(

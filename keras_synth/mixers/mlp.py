@@ -12,7 +12,7 @@ from keras_synth._backend.checks import (
     check_seed,
 )
 from keras_synth._backend.distributions import DATA, MODEL
-from keras_synth._backend.policies import assign_policies
+from keras_synth._backend.policies import inherit_settings
 from keras_synth._backend.seeds import add_table
 from keras_synth.attention import masks
 from keras_synth.attention.positions import window
@@ -254,7 +254,7 @@ class GatedMLP(SelfMixer):
         self.b = add_table(self, "b", (length,), keras.initializers.Ones())
         self.output_dense = self._projections.dense(dim, "output", dtype)
         self.output_dense.build(gated_shape)
-        assign_policies(self)
+        inherit_settings(self)
 
     def mix(self, x, padding_mask=None, causal=False, training=None):
         length = ops.shape(x)[1]

@@ -8,7 +8,7 @@ from keras import ops
 from keras_synth._backend.checks import check_positive, check_rate, check_seed
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.execution import may_be_differentiated
-from keras_synth._backend.policies import assign_policies
+from keras_synth._backend.policies import inherit_settings
 from keras_synth.attend import attend
 from keras_synth.attention import masks
 from keras_synth.attention.logits import Logits
@@ -155,7 +155,7 @@ class MultiHeadMixer(Mixer):
         self.attention_output.build(
             (*query_shape[:-1], self.num_heads, self.value_dim)
         )
-        assign_policies(self)
+        inherit_settings(self)
 
     def _build_projections(self, query_shape, value_shape, key_shape):
         self.query = self._split_heads(query_shape, self.key_dim, "query")

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_synth._backend.internals import sublayers
+from keras_synth._backend.internals import set_trainable, sublayers
 from keras_synth.folding.synthesizers import copy_variables
 from keras_synth.models.tasks.folding import shortened
 from keras_synth.surgery.synthesized import backbone_like, task_class
@@ -163,13 +163,6 @@ class Copy:
             x for x in self.twins.values() if isinstance(x[0], keras.Layer)
         ]
         return [*layers, *self._equal]
-
-
-def set_trainable(layer: Any, value: bool) -> None:
-    """Sets whether a layer is trained, with all its parts."""
-    # With TensorFlow, assigning the value that a layer has does nothing.
-    layer.trainable = not value
-    layer.trainable = value
 
 
 def is_graph(layer: Any) -> bool:

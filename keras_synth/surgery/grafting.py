@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from keras_synth._backend.internals import set_trainable
 from keras_synth.folding.synthesizers import copy_variables
-from keras_synth.surgery.copying import set_trainable
 from keras_synth.surgery.replacing import exact, replaced
 from keras_synth.synthesizers import (
     DotProductSynthesizer,

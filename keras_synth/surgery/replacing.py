@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_synth._backend.checks import check_positive
-from keras_synth._backend.internals import sublayers
+from keras_synth._backend.internals import set_trainable, sublayers
 from keras_synth.layers import SynthesizerDecoder, SyntheticAttention
 from keras_synth.mixers import registry
 from keras_synth.models.backbones.stacked import StackedBackbone
@@ -16,7 +16,6 @@ from keras_synth.surgery.copying import (
     Copy,
     Pairs,
     check_model,
-    set_trainable,
 )
 from keras_synth.surgery.places import (
     attention_of,

@@ -321,6 +321,16 @@ class _Holder(keras.layers.Layer):
         return self.attention(x)
 
 
+@keras.saving.register_keras_serializable("tests.folding")
+class _Rows(synthesizers.Synthesizer):
+    """Reads tokens, and has a maximum length."""
+
+    def call(self, query, keys=None, *, start=0, length=None):
+        first = keras.ops.swapaxes(query[:, :, : self.num_heads], 1, 2)
+        steps = keras.ops.arange(length, dtype=query.dtype)
+        return Logits(bias=first[..., None] * steps)
+
+
 def test_what_cannot_be_folded_is_named():
     with pytest.raises(ValueError, match="must be a Keras layer or model"):
         keras_synth.fold("R")
@@ -339,6 +349,11 @@ def test_what_cannot_be_folded_is_named():
     strange.build((None, None, 8))
     with pytest.raises(ValueError, match="reads_tokens = True"):
         keras_synth.fold(strange, 8)
+    rows = SyntheticAttention(2, 4, synthesizer=_Rows(2, 9), max_length=9)
+    rows.build((None, None, 8))
+    keras_synth.fold(rows)
+    with pytest.raises(ValueError, match="_Rows cannot be shortened"):
+        keras_synth.fold(rows, 8)
     holder = _Holder()
     holder(normal(3, T, D))
     with pytest.raises(

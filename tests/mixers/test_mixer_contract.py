@@ -199,6 +199,42 @@ def test_quantized_and_adapted_projections(name, tmp_path):
     close(loaded.predict(x, verbose=0), found)
 
 
+@pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
+def test_a_quantized_sequential_model_is_loaded(mode, tmp_path):
+    """It builds its layers in its name, but not when it is loaded."""
+    x = normal(2, T, 16)
+    model = keras.Sequential([keras.Input((T, 16)), made("heads")])
+    model.quantize(mode)
+    expected = model.predict(x, verbose=0)
+    for _ in range(2):
+        model.save(tmp_path / "model.keras")
+        model = keras.models.load_model(tmp_path / "model.keras")
+        close(model.predict(x, verbose=0), expected)
+
+
+@layers_that()
+def test_what_is_frozen_is_frozen_in_a_copy(name):
+    """Keras would train the parts of a layer that is loaded."""
+    layer = made(name)
+    layer.build((None, None, D))
+    layer.trainable = False
+    copy = type(layer).from_config(layer.get_config())
+    copy.build((None, None, D))
+    assert not [weight for weight in copy.weights if weight.trainable]
+    assert len(copy.weights) == len(layer.weights)
+
+
+@pytest.mark.each_backend
+def test_a_frozen_synthesizer_is_frozen_in_a_copy():
+    layer = made("D+V")
+    layer.build((None, None, D))
+    layer.synthesizer.trainable = False
+    copy = type(layer).from_config(layer.get_config())
+    copy.build((None, None, D))
+    trained = [weight.path for weight in copy.weights if weight.trainable]
+    assert len(trained) == 4  # the value's and the output's kernel and bias
+
+
 # --- masks --------------------------------------------------------------------
 
 

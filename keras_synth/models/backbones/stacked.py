@@ -9,7 +9,7 @@ import keras_hub
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.internals import sublayers
-from keras_synth._backend.policies import assign_policies, with_policies
+from keras_synth._backend.policies import inherit_settings, with_policies
 from keras_synth.layers.block import block_options
 from keras_synth.layers.templates import as_config
 from keras_synth.models.saving import layouts, lora_files
@@ -28,7 +28,7 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         _check_keywords(type(self), kwargs)
         super().__init__(*args, **kwargs)
         layouts.check_matches(self)
-        assign_policies(self)
+        inherit_settings(self)
 
     def load_weights(self, filepath, *args, **kwargs):
         """Loads weights, like `keras.Model.load_weights`."""

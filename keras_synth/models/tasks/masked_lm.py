@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.internals import sublayers
-from keras_synth._backend.policies import assign_policies
+from keras_synth._backend.policies import inherit_settings
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added
 from keras_synth.folding import plain_layer
@@ -114,7 +114,7 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
             backbone(backbone.input), inputs["mask_positions"]
         )
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
-        assign_policies(self)
+        inherit_settings(self)
 
     def fill_mask(self, texts: Sequence[str], top_k: int = 5) -> Any:
         """Predicts the tokens at `[MASK]`.

@@ -8,7 +8,7 @@ import keras_hub
 from keras import ops
 
 from keras_synth._backend.configs import arguments_of, config_of
-from keras_synth._backend.policies import assign_policies
+from keras_synth._backend.policies import inherit_settings
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
 from keras_synth.folding import plain_layer
@@ -121,7 +121,7 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
         x = self.pooler(backbone(inputs), inputs["padding_mask"])
         outputs = self.output_dense(self.output_dropout(x))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
-        assign_policies(self)
+        inherit_settings(self)
 
     def compile(
         self, optimizer="auto", loss="auto", *, metrics="auto", **kwargs

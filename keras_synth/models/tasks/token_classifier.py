@@ -9,7 +9,7 @@ import keras_hub
 import numpy as np
 
 from keras_synth._backend.configs import arguments_of, config_of
-from keras_synth._backend.policies import assign_policies
+from keras_synth._backend.policies import inherit_settings
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
@@ -114,7 +114,7 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
         inputs = backbone.input
         outputs = self.output_dense(self.output_dropout(backbone(inputs)))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
-        assign_policies(self)
+        inherit_settings(self)
 
     def compile(
         self,
