@@ -54,7 +54,7 @@ def _key(layer, path):
     loaded.
     """
     if not f"{path}/".startswith(f"{layer.path}/"):
-        return path  # of a model, whose layers have paths of their own
+        return path  # of a model, whose layers omit its name
     outer = layer.path.removesuffix(layer.name)
     return f"(.*/)?{re.escape(path.removeprefix(outer))}"
 

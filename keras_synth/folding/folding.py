@@ -229,7 +229,7 @@ def _attention(layer, folding):
 
 
 def _check_shorter(synthesizer, folded, length):
-    """Raises if a synthesizer of one's own keeps a larger maximum length."""
+    """Raises if a custom synthesizer keeps a larger maximum length."""
     groups = synthesizer.head_groups()
     parts = [folded] if len(groups) == 1 else folded["config"]["synthesizers"]
     for group, part in zip(groups, parts, strict=True):
