@@ -60,16 +60,15 @@ def _key(layer, path):
 
 
 def inherit_settings(layer):
-    """Sets the policies of sub-layers from a map, and freezes those of frozen
-    layers.
+    """Sets the policies of sub-layers from a map, and freezes a frozen layer's.
 
-    Call it when all sub-layers have their paths. Keras loads a frozen layer
-    with sub-layers that are trained.
+    Call it when all sub-layers have their paths. In a frozen layer that it
+    loads, Keras trains the weights of sub-layers. Frozen sub-layers stay as
+    they are, because parts of them can be trained, as with LoRA.
     """
     for sub in sublayers(layer):
         policy = sub.dtype_policy
         if isinstance(policy, keras.dtype_policies.DTypePolicyMap) and sub.path:
             set_policy(sub, policy[sub.path])
-    for part in (layer, *sublayers(layer)):
-        if not part.trainable:
-            set_trainable(part, False)
+    if not layer.trainable:
+        set_trainable(layer, False)

@@ -147,9 +147,7 @@ class Listed(NamedTuple):
     def take(self, grid, x):
         """As `Neighbours.take`."""
         places = ops.clip(self.positions(grid), 0, grid.length - 1)
-        batch, heads, _, features = ops.shape(x)
-        x = take(x, ops.reshape(places, (-1,)), 2)
-        return ops.reshape(x, (batch, heads, -1, self.most, features))
+        return take(x, places, 2)
 
     def number(self, grid):
         """As `Neighbours.number`."""

@@ -9,6 +9,7 @@ from keras_synth import synthesizers
 from keras_synth._backend.checks import check_boolean, check_optional
 from keras_synth._backend.execution import is_traced
 from keras_synth._backend.internals import untrack
+from keras_synth._backend.policies import inherit_settings
 from keras_synth.attention import masks, normalizers, patterns
 from keras_synth.attention.projections import (
     axes_of_heads,
@@ -240,6 +241,7 @@ class SyntheticAttention(MultiHeadMixer):
     def _build_projections(self, query_shape, value_shape, key_shape):
         if not self.synthesizer.built:
             self.synthesizer.build(query_shape, key_shape)
+            inherit_settings(self.synthesizer)
         width, heads = self.value_dim, self._groups.value_heads
         if self.use_gate:
             self.gate = self._split_heads(query_shape, width, "gate", "sigmoid")

@@ -36,8 +36,7 @@ def register(cls: type, convert: Convert | None = None) -> Any:
 
     `surgery` supports Keras' `MultiHeadAttention` and `GroupQueryAttention`,
     KerasHub's `TransformerEncoder`, `TransformerDecoder` and the encoder of its
-    ViT.
-    Register a function for a custom layer that contains attention:
+    ViT. Register a function for a custom layer that contains attention:
 
     `convert(layer, clone)` returns a layer with the same outputs and `"V"`
     instead of attention: a layer of this package, or a Sequential or
@@ -331,7 +330,7 @@ for _class in (SyntheticAttention, SynthesizerEncoder, SynthesizerDecoder):
 
 
 def check_compares(attention: Any) -> None:
-    """Raises unless a layer computes the same as a layer of Keras."""
+    """Raises unless a layer computes what an attention layer of Keras does."""
     if not (
         type(attention) is SyntheticAttention
         and type(attention.synthesizer) is DotProductSynthesizer

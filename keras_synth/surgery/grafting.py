@@ -126,16 +126,14 @@ def _checked_layers(layers, number):
 def _place_of_v(synthesizer, shared):
     """The dot products of all heads, and their alpha `(H,)` or `(1,)`.
 
-    `shared` is the number of keys that heads share, or `None`.
+    `shared` is its `num_key_value_heads` in the model.
     """
     found = _search(synthesizer, shared, np.ones(1, "float32"))
     if found is None:
         raise ValueError(
             "To keep the outputs of the model, the synthesizer needs V in all "
             'heads, as in "R+V", without rotary positions, and with as many '
-            "keys as before. "
-            "Received: synthesizer="
-            f"{synthesizer!r}"
+            f"keys as before. Received: synthesizer={synthesizer!r}"
         )
     return found
 

@@ -12,11 +12,7 @@ from keras_synth.mixers import registry
 from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.surgery import decoders  # noqa: F401 (rows of the table)
 from keras_synth.surgery.conversions import ATTENTION, converted
-from keras_synth.surgery.copying import (
-    Copy,
-    Pairs,
-    check_model,
-)
+from keras_synth.surgery.copying import Copy, Pairs, check_model
 from keras_synth.surgery.places import (
     attention_of,
     holders,
@@ -146,8 +142,7 @@ def _holder(layer, identifier, max_length, share_keys):
             layer.synthesizer
         ):
             config["synthesizer"] = identifier
-            if not share_keys:
-                config.pop("num_key_value_heads", None)
+            attention = config
         else:  # with options of its attention layer
             template = keras.saving.serialize_keras_object(layer.attention)
             template.pop("build_config", None)
@@ -155,9 +150,9 @@ def _holder(layer, identifier, max_length, share_keys):
                 "synthesizer": identifier,
                 "max_length": max_length,
             }
-            if not share_keys:
-                template["config"]["num_key_value_heads"] = None
-            config["synthesizer"] = template
+            config["synthesizer"], attention = template, template["config"]
+        if not share_keys:
+            attention.pop("num_key_value_heads", None)
         config["max_length"] = max_length
     made = type(layer).from_config(config)
     made.build_from_config(layer.get_build_config())

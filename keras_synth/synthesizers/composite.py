@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_synth._backend.policies import inherit_settings
 from keras_synth.attention.logits import Logits, repeat_batch
 from keras_synth.synthesizers.synthesizer import (
     DEFAULT_NAME,
@@ -46,6 +47,7 @@ class CompositeSynthesizer(Synthesizer):
         for part in self.synthesizers:
             if not part.built:
                 part.build(query_shape, source_shape)
+                inherit_settings(part)
 
     def check_lengths(self, target_length, source_length, start=0):
         for part in self.synthesizers:

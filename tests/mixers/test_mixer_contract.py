@@ -225,14 +225,17 @@ def test_what_is_frozen_is_frozen_in_a_copy(name):
 
 
 @pytest.mark.each_backend
-def test_a_frozen_synthesizer_is_frozen_in_a_copy():
+@pytest.mark.parametrize("number", [1, 2])
+def test_frozen_synthesizers_are_frozen_in_a_copy(number):
     layer = made("D+V")
     layer.build((None, None, D))
-    layer.synthesizer.trainable = False
+    parts = layer.synthesizer.synthesizers
+    for part in [layer.synthesizer] if number == 2 else parts[:1]:
+        part.trainable = False
     copy = type(layer).from_config(layer.get_config())
     copy.build((None, None, D))
-    trained = [weight.path for weight in copy.weights if weight.trainable]
-    assert len(trained) == 4  # the value's and the output's kernel and bias
+    trained = [weight.path for weight in layer.weights if weight.trainable]
+    assert trained == [x.path for x in copy.weights if x.trainable]
 
 
 # --- masks --------------------------------------------------------------------

@@ -75,6 +75,23 @@ def test_lora_trains_every_synthesizer_and_little_else():
         assert frozen not in found
 
 
+@pytest.mark.each_backend
+@pytest.mark.parametrize("change", ["lora", "block"])
+def test_a_task_trains_the_same_of_its_backbone(change):
+    """LoRA, and a single trained block, are parts of frozen layers."""
+    model = backbone(layers=2)
+    if change == "lora":
+        model.enable_lora(2)
+    else:
+        model.trainable = False
+        model.stack.blocks[-1].trainable = True
+    before = [weight.trainable for weight in model.weights]
+    assert any(before)
+    models.SynthesizerMaskedLM(model)
+    models.SynthesizerTextClassifier(model, num_classes=2)
+    assert [weight.trainable for weight in model.weights] == before
+
+
 def test_files_of_lora_weights_contain_all_trained_weights(tmp_path):
     model = backbone(KINDS, 4)
     model.enable_lora(2)
