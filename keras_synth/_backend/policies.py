@@ -63,8 +63,8 @@ def inherit_settings(layer):
     """Sets the policies of sub-layers from a map, and freezes a frozen layer's.
 
     Call it when all sub-layers have their paths. In a frozen layer that it
-    loads, Keras trains the weights of sub-layers. Frozen sub-layers stay as
-    they are, because parts of them can be trained, as with LoRA.
+    loads, Keras trains the weights of sub-layers. This does not freeze the
+    parts of a frozen sub-layer, because LoRA trains some of them.
     """
     for sub in sublayers(layer):
         policy = sub.dtype_policy
