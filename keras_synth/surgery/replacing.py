@@ -69,17 +69,17 @@ def exact(model: Any, max_length: int | None = None) -> Exact:
         lengths = static_length(holder), getattr(holder, "max_length", None)
         length = next((x for x in lengths if x), max_length or known)
         places.append(Place(origins[id(holder)], holder, length))
-    _check_places(made, places)
+    _check_places(model, made, places)
     return Exact(made, places)
 
 
-def _check_places(model, places):
+def _check_places(model, made, places):
     reached = {
         id(x)
-        for holder in holders(model, cross=True)
+        for holder in holders(made, cross=True)
         for x in (holder, *sublayers(holder))
     }
-    for layer in sublayers(model):
+    for layer in sublayers(made):
         if isinstance(layer, ATTENTION) and id(layer) not in reached:
             raise ValueError(
                 "`convert` must return a layer of this package, or a "

@@ -347,6 +347,10 @@ class Plain(keras.Model):
             "No self-attention.*register",
         ),
         (
+            lambda: keras_hub.models.FNetBackbone(9, 1, 8, 8),
+            "No self-attention.*<FNetBackbone",
+        ),
+        (
             lambda: keras_hub.models.BartSeq2SeqLM(
                 keras_hub.models.BartBackbone(9, 1, 2, 8, 8)
             ),
