@@ -1,7 +1,7 @@
 """`fold(plain=True)`: a model of stock Keras layers and operations."""
 
-import collections
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -39,10 +39,25 @@ def plain_model(model: keras.Layer, max_length: int | None) -> keras.Model:
         lambda x: _input(x, max_length),
         model.inputs[0] if has_one else model.input,
     )
+    for layer in (model, *sublayers(model)):
+        for named in (layer, *getattr(layer, "operations", ())):
+            _reserve(_flat_name(named))
     outputs = Graph(keras.tree.flatten(inputs)[0]).call(model, inputs)
     plain = keras.Model(inputs, outputs, name=model.name)
     plain.trainable = False
     return plain
+
+
+def _flat_name(layer):
+    path = getattr(layer, "path", None) or layer.name
+    return path.replace("/", "_")
+
+
+def _reserve(name):
+    """Keeps Keras from naming new operations like a layer of a loaded model."""
+    prefix, number = re.fullmatch(r"(.+?)(?:_(\d{1,4}))?", name).groups()
+    while keras.backend.get_uid(prefix) <= int(number or 0):
+        pass
 
 
 def _input(x, max_length):
@@ -96,7 +111,7 @@ class Graph:
         self._functions: dict[int, Callable[..., Any]] = {}
         self._copies: dict[Any, Any] = {}  # by the `id` of the replaced layer
         self._constants: dict[Any, Tensor] = {}
-        self._names: collections.Counter[str] = collections.Counter()
+        self._names: set[str] = set()
 
     def call(self, layer: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls the plain form of a layer, or of an operation.
@@ -204,11 +219,12 @@ class Graph:
 
     def _name(self, layer):
         """A unique name for a layer."""
-        path = getattr(layer, "path", None) or layer.name
-        name = path.replace("/", "_")
-        self._names[name] += 1
-        number = self._names[name] - 1
-        return f"{name}_{number}" if number else name
+        name, number = _flat_name(layer), 0
+        while name in self._names:
+            number += 1
+            name = f"{_flat_name(layer)}_{number}"
+        self._names.add(name)
+        return name
 
     def constant(self, value: Any) -> Tensor:
         """Returns an array as a tensor, the row of a stock `Embedding`.

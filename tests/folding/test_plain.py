@@ -328,6 +328,22 @@ def test_half_precision_is_computed_in_float32():
     np.testing.assert_allclose(found, expected, atol=atol)
 
 
+def test_names_of_a_loaded_model_are_kept_and_not_given_twice():
+    # Keras counts names from 0 in the process that loads a model.
+    names = {
+        kind: f"{kind}_{keras.backend.get_uid(kind)}"
+        for kind in ("embedding", "add", "einsum")
+    }
+    x = keras.Input((T,), dtype="int32")
+    y = keras.layers.Embedding(9, 8, mask_zero=True, name=names["embedding"])(x)
+    added = keras.layers.Add(name=names["add"])
+    y = added([y, SyntheticAttention(H, K, synthesizer="R+V", max_length=T)(y)])
+    y = keras.layers.Dense(2, name=names["einsum"])(y)
+    plain = keras_synth.fold(keras.Model(x, y), plain=True)
+    kept = {layer.name for layer in plain.layers}
+    assert {*names.values()} <= kept
+
+
 def test_a_bare_layer_has_an_input_of_tokens():
     layer = randomized(made("R+V"))
     plain = keras_synth.fold(layer, 5, plain=True)
