@@ -6,17 +6,15 @@ from typing import Any
 
 import keras
 import keras_hub
-from keras import ops
 
-from keras_synth._backend.internals import keras_hub_class, sublayers
+from keras_synth._backend.internals import sublayers
 from keras_synth.attention import normalizers
-from keras_synth.folding import plain_layer
 from keras_synth.layers import (
     SynthesizerDecoder,
     SynthesizerEncoder,
     SyntheticAttention,
 )
-from keras_synth.surgery.copying import Copy, is_graph
+from keras_synth.surgery.copying import Copy, Pairs, is_graph
 from keras_synth.synthesizers import DotProductSynthesizer
 
 ATTENTION = (
@@ -35,8 +33,8 @@ def register(cls: type, convert: Convert | None = None) -> Any:
     """Registers a replacement of a layer class for `graft` and `synthesize`.
 
     `surgery` supports Keras' `MultiHeadAttention` and `GroupQueryAttention`,
-    KerasHub's `TransformerEncoder`, `TransformerDecoder` and the encoder of its
-    ViT. Register a function for a custom layer that contains attention:
+    KerasHub's `TransformerEncoder`, `TransformerDecoder` and the encoders of its
+    ViT and CLIP. Register a function for a custom layer that contains attention:
 
     `convert(layer, clone)` returns a layer with the same outputs and `"V"`
     instead of attention: a layer of this package, or a Sequential or
@@ -157,7 +155,12 @@ def _pairs(layer, made, places):
     ]
 
 
-def block_pairs(layer: Any, made: Any) -> list[tuple[Any, Any]]:
+def attention_pairs(layer: Any, made: Any) -> Pairs:
+    """Returns pairs of equal parts of Keras' attention layer and ours."""
+    return _pairs(layer, made, _ATTENTION)
+
+
+def block_pairs(layer: Any, made: Any) -> Pairs:
     """Returns pairs of equal parts of KerasHub's block and ours."""
     parts, pairs = _parts(layer), _pairs(layer, made, _BLOCK)
     for name, attention in (
@@ -166,7 +169,7 @@ def block_pairs(layer: Any, made: Any) -> list[tuple[Any, Any]]:
         ("cross_attention", "cross_attention"),
     ):
         if name in parts:
-            pairs += _pairs(parts[name], getattr(made, attention), _ATTENTION)
+            pairs += attention_pairs(parts[name], getattr(made, attention))
     return pairs
 
 
@@ -176,7 +179,7 @@ def _multi_head_attention(layer, clone):
         {**layer.get_config(), "synthesizer": "V"}
     )
     made.build_from_config(layer.get_build_config())
-    return made, _pairs(layer, made, _ATTENTION)
+    return made, attention_pairs(layer, made)
 
 
 @register(keras.layers.GroupQueryAttention)
@@ -186,7 +189,7 @@ def _group_query_attention(layer, clone):
     config["key_dim"] = config.pop("head_dim")
     made = SyntheticAttention.from_config({**config, "synthesizer": "V"})
     made.build_from_config(layer.get_build_config())
-    return made, _pairs(layer, made, _ATTENTION)
+    return made, attention_pairs(layer, made)
 
 
 @register(keras_hub.layers.TransformerEncoder)
@@ -206,97 +209,6 @@ def _transformer_decoder(layer, clone):
     made = SynthesizerDecoder.from_config(config)
     made.build(*shapes)
     return made, block_pairs(layer, made)
-
-
-def _vit_encoder(layer, clone):
-    blocks = [clone(block) for block in layer.encoder_layers]
-    made = keras.Sequential(
-        [clone(layer.dropout), *blocks, clone(layer.layer_norm)],
-        name=layer.name,
-    )
-    made.build_from_config(layer.get_build_config())
-    return made, []
-
-
-def _vit_encoder_block(layer, clone):
-    attention = SyntheticAttention(
-        layer.num_heads,
-        layer.key_dim,
-        dropout=layer.attention_dropout,
-        use_bias=layer.use_mha_bias,
-        synthesizer="V",
-    )
-    mixed = layer.attention_dropout != layer.dropout_rate
-    made = SynthesizerEncoder(
-        layer.mlp_dim,
-        layer.num_heads,
-        synthesizer=attention if mixed else "V",
-        dropout=layer.dropout_rate,
-        activation="gelu",
-        layer_norm_epsilon=layer.layer_norm_epsilon,
-        normalize_first=True,
-        attention_use_bias=layer.use_mha_bias,
-        feed_forward_use_bias=layer.use_mlp_bias,
-        feed_forward_dropout=layer.dropout_rate,
-        dtype=layer.dtype_policy,
-        name=layer.name,
-    )
-    made.build((None, None, layer.hidden_dim))
-    return made, [
-        *_pairs(layer.mha, made.attention, _ATTENTION),
-        (layer.layer_norm_1, made.attention_residual.norm),
-        (layer.layer_norm_2, made.feed_forward_residual.norm),
-        (layer.mlp.dense_1, made.feed_forward.intermediate),
-        (layer.mlp.dense_2, made.feed_forward.output_dense),
-    ]
-
-
-def _vit_patches(layer, clone):
-    made = _Patches.from_config(_Patches.get_config(layer))
-    made.build_from_config(layer.get_build_config())
-    return made, [(layer, made)]
-
-
-_VIT = [
-    keras_hub_class("vit.vit_layers", name)
-    for name in ("ViTEncoder", "ViTEncoderBlock", "ViTPatchingAndEmbedding")
-]
-if None not in _VIT:
-
-    @keras.saving.register_keras_serializable(package="keras_synth")
-    class _Patches(_VIT[2]):  # type: ignore[misc, valid-type]
-        """KerasHub's, with the arguments that its config lacks (0.32)."""
-
-        def get_config(self):
-            config = _VIT[2].get_config(self)
-            names = ("use_patch_bias", "data_format")
-            config |= {name: getattr(self, name) for name in names}
-            del config["num_patches"], config["num_positions"]
-            return config
-
-    @plain_layer.register(_Patches)
-    @plain_layer.register(_VIT[2])
-    def _plain_patches(layer, graph):
-        """Of stock layers, because files of KerasHub's class do not load."""
-
-        def call(x):
-            x = graph.copy(layer.patch_embedding, x)
-            if layer.data_format == "channels_first":
-                x = ops.transpose(x, (0, 2, 3, 1))
-            x = ops.reshape(x, (-1, layer.num_patches, layer.hidden_dim))
-            if layer.use_class_token:
-                token = graph.constant(ops.convert_to_numpy(layer.class_token))
-                first = ops.zeros_like(x[:, :1]) + token
-                x = ops.concatenate([first, x], axis=1)
-            table = layer.position_embedding.embeddings
-            return x + graph.constant(ops.convert_to_numpy(table)[None])
-
-        return call
-
-    for _class, _row in zip(
-        _VIT, (_vit_encoder, _vit_encoder_block, _vit_patches), strict=True
-    ):
-        register(_class, _row)
 
 
 @register(keras_hub.layers.MaskedLMHead)

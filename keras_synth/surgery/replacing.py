@@ -10,7 +10,7 @@ from keras_synth._backend.internals import set_trainable, sublayers
 from keras_synth.layers import SynthesizerDecoder, SyntheticAttention
 from keras_synth.mixers import registry
 from keras_synth.models.backbones.stacked import StackedBackbone
-from keras_synth.surgery import decoders  # noqa: F401 (rows of the table)
+from keras_synth.surgery import decoders, vision  # noqa: F401 (rows)
 from keras_synth.surgery.conversions import ATTENTION, converted
 from keras_synth.surgery.copying import Copy, Pairs, check_model
 from keras_synth.surgery.places import (

@@ -69,6 +69,13 @@ def vit():
     return keras_hub.models.ViTImageClassifier(backbone, 3)
 
 
+def clip():
+    hub = keras_hub.models
+    images = hub.CLIPVisionEncoder(4, D, 2, H, 24, image_shape=(8, 8, 3))
+    texts = hub.CLIPTextEncoder(50, D, D, 2, H, 24, max_sequence_length=N)
+    return hub.CLIPBackbone(images, texts, projection_dim=D)
+
+
 def text_classification():
     """A custom Transformer, as a functional graph, with Keras masks."""
     tokens = keras.Input((N,), dtype="int32", name="tokens")
@@ -146,14 +153,17 @@ MADE = {
     "RobertaTextClassifier": lambda: _task("Roberta", "TextClassifier", _bytes),
     "DistilBertTextClassifier": lambda: _task("DistilBert", "TextClassifier"),
     "ViTImageClassifier": vit,
+    "CLIPBackbone": clip,
     "text classification": text_classification,
     "own ViT": own_vit,
     "time series": time_series,
     "decoder": decoder,
     "grouped heads": grouped_heads,
 }
-TASKS = [name for name in MADE if name[0].isupper()]
-LENGTHS = {"time series": N}  # of sequences of any length
+TASKS = [
+    name for name in MADE if name.endswith(("Classifier", "Embedder", "LM"))
+]
+LENGTHS = {"time series": N, "CLIPBackbone": N}  # of any length
 
 
 def made(name):
@@ -167,8 +177,11 @@ def inputs_of(name):
     rng = np.random.default_rng(2)
     ids = rng.integers(5, 15, (3, N)).astype("int32")
     real = (np.arange(N) < [[N], [7], [3]]).astype("int32")
+    images = rng.normal(size=(3, 8, 8, 3)).astype("float32")
     if name in ("ViTImageClassifier", "own ViT"):
-        return rng.normal(size=(3, 8, 8, 3)).astype("float32")
+        return images
+    if name == "CLIPBackbone":
+        return {"images": images, "token_ids": ids}
     if name == "text classification":
         return ids * real
     if name in ("time series", "grouped heads"):

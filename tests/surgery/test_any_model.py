@@ -137,7 +137,9 @@ def test_grafted_models_fold(name):
     )
 
 
-@pytest.mark.parametrize("name", ["BertTextClassifier", "ViTImageClassifier"])
+@pytest.mark.parametrize(
+    "name", ["BertTextClassifier", "ViTImageClassifier", "CLIPBackbone"]
+)
 def test_plain_models_are_loaded(name, tmp_path):
     model = fold(surgery.graft(made(name), "V"), LENGTHS.get(name), plain=True)
     model.save(tmp_path / "plain.keras")
