@@ -11,7 +11,7 @@ from keras_synth.layers import SynthesizerDecoder, SyntheticAttention
 from keras_synth.mixers import registry
 from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.surgery import decoders, vision  # noqa: F401 (rows)
-from keras_synth.surgery.conversions import ATTENTION, converted
+from keras_synth.surgery.conversions import ATTENTION, CONVERSIONS, converted
 from keras_synth.surgery.copying import Copy, Pairs, check_model
 from keras_synth.surgery.places import (
     attention_of,
@@ -50,6 +50,8 @@ class Exact(NamedTuple):
 def exact(model: Any, max_length: int | None = None) -> Exact:
     """Returns a copy of a model with layers of this package, and its places."""
     check_model(model, "graft it")
+    if not any(type(x) in CONVERSIONS for x in (model, *sublayers(model))):
+        raise _nothing_found(model)  # before layers are copied
     known = max_length_of(model)
     if max_length is not None:
         check_positive("max_length", max_length)
@@ -88,12 +90,16 @@ def _check_places(model, made, places):
                 f"Received: {layer.path!r} inside of another layer"
             )
     if not places:
-        raise ValueError(
-            "No self-attention that can be replaced was found: Keras' "
-            "MultiHeadAttention, KerasHub's TransformerEncoder or "
-            "TransformerDecoder, and others of `keras_synth.surgery.register`. "
-            f"Received: {model!r}"
-        )
+        raise _nothing_found(model)
+
+
+def _nothing_found(model):
+    return ValueError(
+        "No self-attention that can be replaced was found: Keras' "
+        "MultiHeadAttention, KerasHub's TransformerEncoder or "
+        "TransformerDecoder, and others of `keras_synth.surgery.register`. "
+        f"Received: {model!r}"
+    )
 
 
 # --- other synthesizers -------------------------------------------------------
