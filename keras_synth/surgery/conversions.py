@@ -33,8 +33,9 @@ def register(cls: type, convert: Convert | None = None) -> Any:
     """Registers a replacement of a layer class for `graft` and `synthesize`.
 
     `surgery` supports Keras' `MultiHeadAttention` and `GroupQueryAttention`,
-    KerasHub's `TransformerEncoder`, `TransformerDecoder` and the encoders of its
-    ViT and CLIP. Register a function for a custom layer that contains attention:
+    KerasHub's `TransformerEncoder`, `TransformerDecoder` and the encoders of
+    its ViT and CLIP. Register a function for a custom layer that contains
+    attention:
 
     `convert(layer, clone)` returns a layer with the same outputs and `"V"`
     instead of attention: a layer of this package, or a Sequential or
