@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import keras
+import numpy as np
 import pytest
 from assertions import close
 from small_tasks import WORDS, backbone, preprocessor
@@ -68,7 +69,7 @@ def test_a_saved_model_of_strings_works_without_this_package(made, tmp_path):
         text=True,
     )
     close(
-        json.loads(found.stdout.splitlines()[-1]),
+        np.array(json.loads(found.stdout.splitlines()[-1])),
         classifier.predict(TEXTS, verbose=0),
         atol=1e-4,
     )
