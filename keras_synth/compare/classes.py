@@ -69,6 +69,11 @@ class Classification(Task):
 
     def baseline(self, labels, references, settings):
         """Returns the score of a model that sees only labels, and its name."""
+        if settings.get("metric") == "f1" and max(labels) > 1:
+            raise ValueError(
+                "--metric f1 needs two classes. Use accuracy or matthews. "
+                f"Received: {max(labels) + 1} classes"
+            )
         return most_frequent(labels, references, settings.get("metric"))
 
     def preprocessor(self, settings, notes):
@@ -200,14 +205,16 @@ def numbered(splits):
             "The training examples must have at least two classes. Received: "
             f"only {names.tolist()}"
         )
+    # A column of numbers and one other label is one of strings.
+    places = {str(name): at for at, name in enumerate(names.tolist())}
     found = []
-    for labels in map(np.asarray, splits):
-        places = np.searchsorted(names, labels).clip(max=len(names) - 1)
-        unknown = labels[names[places] != labels]
-        if len(unknown):
+    for labels in splits:
+        texts = [str(x) for x in np.asarray(labels).tolist()]
+        unknown = [x for x in texts if x not in places]
+        if unknown:
             raise ValueError(
                 "All labels must occur in the training examples: "
-                f"{names[:20].tolist()}.{hint} Received: {unknown[0].item()!r}"
+                f"{[*places][:20]}.{hint} Received: {unknown[0]!r}"
             )
-        found.append(places.astype("int32"))
-    return found, list(map(str, names.tolist()))
+        found.append(np.array([places[x] for x in texts], "int32"))
+    return found, [*places]

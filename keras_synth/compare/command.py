@@ -17,6 +17,7 @@ from keras_synth.compare.task import (
     with_defaults,
 )
 from keras_synth.compare.tasks import TASKS
+from keras_synth.datasets.reading import TABLES, format_of
 
 PACKAGES = """
     keras_hub pandas jinja2 matplotlib rich filelock
@@ -204,21 +205,29 @@ def _train(given):
 
 def _source(given):
     """Returns the `Source` of the options, or of the task."""
-    names = "format", "text", "label", "header", "delimiter", "skip_empty"
-    options = {x: getattr(given, x) for x in names}
+    defaults = {"header": True, "skip_empty": False}
+    options = {
+        name: getattr(given, name)
+        for name in ("format", "header", "delimiter", "skip_empty")
+        if getattr(given, name) != defaults.get(name)
+    }
     for name in ("text", "label"):
-        columns = options.pop(name)
+        columns = getattr(given, name)
         if columns:
             if not given.header:
                 columns = [int(x) if x.isdigit() else x for x in columns]
             options[name] = columns if columns[1:] else columns[0]
     if given.delimiter == "\\t":
         options["delimiter"] = "\t"
+    if options and not given.data:
+        flags = {"header": "--no-header"}
+        names = ", ".join(flags.get(x, option(x)) for x in options)
+        raise ValueError(f"{names} needs --data. Received: no --data")
+    paths = map(pathlib.Path, given.data)
+    if given.data and (given.format or format_of(*paths)) in TABLES:
+        options = TASKS[given.task].options | options
     return data.Source(
-        given.data,
-        given.validation_data,
-        given.test_data,
-        TASKS[given.task].options | options,
+        given.data, given.validation_data, given.test_data, options
     )
 
 

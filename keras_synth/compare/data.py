@@ -13,6 +13,7 @@ import numpy as np
 from keras_synth import datasets
 from keras_synth.compare import start
 from keras_synth.compare.files import digest, digest_of_files, writing
+from keras_synth.datasets.reading import lines_of
 from keras_synth.datasets.splitting import take
 from keras_synth.version import __version__
 
@@ -23,6 +24,7 @@ DISTINCT = {
     datasets.generated_translations: 500,
     datasets.generated_listops: 2_000,
 }
+PLAIN = ("format", "text")
 AT_ONCE = 512  # texts to tokenize together
 # Settings that change arrays.
 RELEVANT = "sequence_length vocabulary_size keep examples tokens init".split()
@@ -144,8 +146,14 @@ def text_splits(source, held_out):
     def lines(paths):
         found = [datasets.read(path, "text") for path in paths]
         texts = [x for y in found for x in ([y] if isinstance(y, str) else y)]
-        return [text.splitlines(keepends=True) for text in texts]
+        return [lines_of(text) for text in texts]
 
+    unused = {k: x for k, x in source.options.items() if (k, x) != PLAIN}
+    if unused:
+        raise ValueError(
+            "This task reads plain texts, which have no columns. Leave out "
+            f"options of tables. Received: {unused}"
+        )
     validation, test = lines(source.validation_data), lines(source.test_data)
     end = 100 if test else 100 - held_out
     middle = end if validation else end - held_out

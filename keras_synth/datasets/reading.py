@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import gzip
+import io
 import itertools
 import warnings
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ import numpy as np
 
 from keras_synth.types import FilePath
 
-FORMATS = ("csv", "tsv", "jsonl", "folders", "lines", "conllu", "text")
+TABLES = ("csv", "tsv", "jsonl")
+FORMATS = (*TABLES, "folders", "lines", "conllu", "text")
 _CONLLU_FIELDS, _CONLLU_TAG = 10, 3  # ID, FORM, LEMMA, UPOS, ...
 _SEPARATOR_HINT = (
     ' If its columns have another separator, pass it, such as delimiter=";".'
@@ -56,7 +58,8 @@ def read(
             label of a row is a list. `None` reads only texts.
         header: Whether the first row of a table has the names of columns.
         delimiter: Separator of columns; by default a comma, or in TSV a tab.
-        skip_empty: Whether to omit rows with an empty text or label.
+        skip_empty: Whether to omit rows, pairs of lines or files of a class
+            with an empty text or label.
 
     Returns:
         As above. `texts` is a list of strings, or a tuple of two lists for
@@ -64,8 +67,8 @@ def read(
         strings.
 
     Raises:
-        ValueError: If a file cannot be read as this format, or a field is
-            empty.
+        ValueError: If a file cannot be read as this format, a field is empty,
+            or an option has no effect on this format.
 
     Example:
 
@@ -76,41 +79,54 @@ def read(
     >>> keras_synth.datasets.read(path, label="stars")
     (['a good film', 'dull'], array([5, 1]))
     """
-    if isinstance(path, (list, tuple)):
-        paths = [Path(x) for x in path]
-        format = format or ("lines" if len(paths) == 2 else None)
-        if format != "lines" or len(paths) != 2:
-            raise ValueError(
-                "Two paths must be files of parallel lines. Read other files "
-                f"one at a time. Received: {len(paths)} paths, "
-                f"format={format!r}"
-            )
-        return _parallel_lines(*paths)
-    path = Path(path)  # type: ignore[arg-type]
-    format = format or _format_of(path)
-    if format in ("csv", "tsv", "jsonl"):
-        sep = delimiter or ("\t" if format == "tsv" else ",")
-        table = _table(path, format, sep, header)
-        return _columns(path, table, text, label, skip_empty)
-    readers = {"folders": _folders, "conllu": _conllu, "text": _plain}
-    if format not in readers:
+    paths = [*map(Path, path if isinstance(path, (list, tuple)) else [path])]
+    if paths:
+        format, first = format or format_of(*paths), paths[0]
+    if format not in FORMATS or len(paths) != 1 + (format == "lines"):
         raise ValueError(
             f"format must be one of {', '.join(FORMATS)}, with two paths for "
-            f"`lines`. Received: format={format!r} for {path}"
+            f"`lines`, and one for others. Received: format={format!r} for "
+            f"{[*map(str, paths)]}"
         )
-    return readers[format](path)
+    if format in TABLES:
+        sep = delimiter or ("\t" if format == "tsv" else ",")
+        table = _table(first, format, sep, header)
+        return _columns(first, table, text, label, skip_empty)
+    options: list[tuple[str, Any, Any]] = [
+        ("text", text, "text"),
+        ("label", label, "label"),
+        ("header", header, True),
+        ("delimiter", delimiter, None),
+    ]
+    if format in ("conllu", "text"):
+        options.append(("skip_empty", skip_empty, False))
+    unused = {name: x for name, x, default in options if x != default}
+    if unused:
+        raise ValueError(
+            f"The format {format!r} has no use for {', '.join(unused)}. Leave "
+            "that out, or pass another format. Received: "
+            f"{unused} for {first}"
+        )
+    if format == "lines":
+        return _parallel_lines(paths, skip_empty)
+    if format == "folders":
+        return _folders(first, skip_empty)
+    return _conllu(first) if format == "conllu" else _plain(first)
 
 
-def _format_of(path):
+def format_of(path: Path, *others: Path) -> str:
+    """Returns the default format of a path, or of two."""
+    if others:
+        return "lines"
     if path.is_dir():
         return "folders" if any(x.is_dir() for x in path.iterdir()) else "text"
-    suffix = Path(path.name.removesuffix(".gz")).suffix[1:]
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix[1:]
     return suffix if suffix in FORMATS else "text"
 
 
 def _open(path):
     """The text of a UTF-8 file, with or without a byte-order mark."""
-    opener = gzip.open if path.suffix == ".gz" else open
+    opener = gzip.open if path.suffix.lower() == ".gz" else open
     try:
         with opener(path, "rt", encoding="utf-8-sig") as file:
             return file.read()
@@ -134,7 +150,9 @@ def _table(path, format, sep, header):
         ) from error
     try:
         if format == "jsonl":
-            return pd.read_json(path, lines=True, dtype=False)
+            return pd.read_json(
+                path, lines=True, dtype=False, encoding="utf-8-sig"
+            )
         with warnings.catch_warnings():
             # Rows with more fields than the header.
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -174,8 +192,13 @@ def _columns(path, table, text, label, skip_empty):
                 f"header=False (--no-header).{_SEPARATOR_HINT} Received: "
                 f"columns {[*table.columns]}"
             )
+    if len({*sides, *answers}) < len(sides) + len(answers):
+        raise ValueError(
+            f"{path}: `text` and `label` must be different columns. Received: "
+            f"text={text!r}, label={label!r}"
+        )
     table = table[[*sides, *answers]]
-    blank = table.isna() | (table.astype(str).map(str.strip) == "")
+    blank = table.isna() | table.map(_is_blank).astype(bool)
     if blank.any(axis=None):
         if not skip_empty:
             row, column = np.argwhere(blank.to_numpy())[0]
@@ -195,20 +218,42 @@ def _columns(path, table, text, label, skip_empty):
     if len(answers) > 1:
         return texts, table[answers].to_numpy().tolist()
     labels = [str(x).strip() for x in table[answers[0]]]
+    numbers = None if any("_" in x for x in labels) else _numbers(labels)
+    return texts, labels if numbers is None else numbers
+
+
+def _numbers(labels):
+    """An array, or `None` if not all are finite numbers."""
     for kind in (int, float):
         with contextlib.suppress(ValueError, OverflowError):
-            return texts, np.array([kind(x) for x in labels], kind)
-    return texts, labels
+            found = np.array([kind(x) for x in labels], kind)
+            return found if np.isfinite(found).all() else None
+    return None
 
 
-def _folders(path):
+def _is_blank(field):
+    return not str(field).strip()
+
+
+def _folders(path, skip_empty):
     """The files in the folder of each class, sorted by name."""
-    found = [
-        (_open(file), folder.name)
+    files = [
+        file
         for folder in sorted(x for x in path.iterdir() if x.is_dir())
         for file in sorted(x for x in folder.iterdir() if x.is_file())
         if not file.name.startswith(".")
     ]
+    found = []
+    for file in files:
+        text = _open(file)
+        if not _is_blank(text):
+            found.append((text, file.parent.name))
+        elif not skip_empty:
+            raise ValueError(
+                f"{file} must contain a text. Write one, or omit such files "
+                "with skip_empty=True (in a command --skip-empty). Received: "
+                f"{text!r:.20}"
+            )
     if len({label for _, label in found}) < 2:
         raise ValueError(
             f"{path} must have a folder for each class, with files in at least "
@@ -218,23 +263,43 @@ def _folders(path):
     return list(texts), list(labels)
 
 
-def _parallel_lines(*paths):
-    sides = [_open(path).splitlines() for path in paths]
-    for i, pair in enumerate(itertools.zip_longest(*sides), 1):
-        if not all(x and x.strip() for x in pair):
-            raise ValueError(
-                f"{paths[0]} and {paths[1]} must have a text on each line, and "
-                f"the same number of lines. Received: {len(sides[0])} and "
-                f"{len(sides[1])} lines, the first without a text is line {i}"
-            )
-    return tuple(sides)
+def lines_of(text: str) -> list[str]:
+    """Returns lines with their ends.
+
+    `str.splitlines` would also cut at form feeds and other separators inside a
+    text.
+    """
+    return [*io.StringIO(text)]
+
+
+def _parallel_lines(paths, skip_empty):
+    sides = [
+        [line.removesuffix("\n") for line in lines_of(_open(path))]
+        for path in paths
+    ]
+    pairs = [*itertools.zip_longest(*sides)]
+    blank = [None in pair or any(map(_is_blank, pair)) for pair in pairs]
+    if any(blank) and not (skip_empty and len({*map(len, sides)}) == 1):
+        raise ValueError(
+            f"{paths[0]} and {paths[1]} must have the same number of lines, "
+            "with a text on each; skip_empty=True (in a command --skip-empty) "
+            f"omits pairs without. Received: {len(sides[0])} and "
+            f"{len(sides[1])} lines, the first without a text is line "
+            f"{blank.index(True) + 1}"
+        )
+    kept = [
+        pair for pair, is_out in zip(pairs, blank, strict=True) if not is_out
+    ]
+    firsts, seconds = zip(*kept, strict=True) if kept else ((), ())
+    return list(firsts), list(seconds)
 
 
 def _conllu(path):
     """Words and their universal parts of speech, by sentence."""
     sentences: list[list[str]] = [[]]
     tags: list[list[str]] = [[]]
-    for number, line in enumerate(_open(path).splitlines(), 1):
+    for number, line in enumerate(lines_of(_open(path)), 1):
+        line = line.removesuffix("\n")
         if not line.strip():
             sentences.append([])
             tags.append([])

@@ -68,6 +68,8 @@ def train_validation_split(
         chosen = order[np.cumsum(counts[order]) <= target]
         if len(distinct) > 1:
             held_out[distinct[chosen if len(chosen) else order[:1]]] = True
+    if not held_out.any():  # each class has only copies of one text
+        held_out[rng.integers(len(numbers))] = True
     order = rng.permutation(len(labels))
     is_held_out = held_out[copies[order]]
     parts = [
@@ -89,7 +91,9 @@ def take(values: Any, rows: Any) -> Any:
 
 
 def _key(row):
-    return tuple(tuple(x) if isinstance(x, list) else x for x in row)
+    return tuple(
+        tuple(x) if isinstance(x, (list, np.ndarray)) else x for x in row
+    )
 
 
 def _classes(labels):

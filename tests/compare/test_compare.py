@@ -116,6 +116,10 @@ ERRORS = {
     "compare --seeds -1": "--seeds: must be at least 0",
     "compare --data one.csv": "must have at least two classes",
     "compare --data floats.csv": "pass --task scores",
+    "compare --text body": "--text needs --data",
+    "compare --task masked_lm --data one.csv --text text": "no columns. Leave "
+    "out options of tables. Received: {'text': 'text'}",
+    "compare --data one.txt --delimiter ;": "no use for delimiter",
 }
 
 
@@ -128,6 +132,7 @@ def test_a_wrong_argument_is_one_line_before_a_run(
     rows = "".join(f"text {i},{i}.5\n" for i in range(40))
     one = "".join(f"text {i},b\n" for i in range(40))
     (tmp_path / "one.csv").write_text(f"text,label\n{one}")
+    (tmp_path / "one.txt").write_text(one)
     (tmp_path / "floats.csv").write_text(f"text,label\n{rows}")
     status, _, err = run(*words.split(), execute=None)
     assert status == 2

@@ -99,15 +99,22 @@ def test_generated_examples_are_only_in_one_split(generator):
 @pytest.mark.once
 def test_labels_that_were_not_trained_on_are_an_error(tmp_path):
     one, two = tmp_path / "a.csv", tmp_path / "b.csv"
-    one.write_text("text,label\n" + "a,yes\nb,no\nc,yes\nd,no\n" * 9)
-    two.write_text("text,label\na,maybe\n")
-    status, _, err = run(
-        *("compare", "--data", one, "--test-data", two, "--variants", "R"),
-        *("--output", tmp_path / "out"),
-    )
+    rows = "a,1\nb,0\nc,1\nd,0\n" * 9
+    two.write_text("text,label\na,1\nb,maybe\n")
+    command = "compare", "--data", one, "--variants", "R"
+    command = *command, "--output", tmp_path / "out"
+    for _ in range(2):  # with numbers, with names
+        one.write_text("text,label\n" + rows)
+        status, _, err = run(*command, "--test-data", two)
+        assert status == 2
+        assert "Received: 'maybe'" in err
+        rows = rows.replace("1", "yes").replace("0", "no")
+        two.write_text(two.read_text().replace("1", "yes"))
+    rows = "".join(f"text {i},{i % 3}\n" for i in range(60))
+    one.write_text(f"text,label\n{rows}")
+    status, _, err = run(*command, "--metric", "f1")
     assert status == 2
-    assert "'maybe'" in err
-    assert "Traceback" not in err
+    assert "f1 needs two classes" in err
 
 
 def test_a_preset_is_where_other_runs_start(tmp_path):

@@ -68,6 +68,19 @@ def test_two_files_have_parallel_lines(tmp_path):
     write(two, "c\n")
     with pytest.raises(ValueError, match=r"2 and 1 lines.*is line 2"):
         datasets.read([one, two])
+    for paths in ([], [one], [one, two, one]):
+        with pytest.raises(ValueError, match="two paths for `lines`"):
+            datasets.read(paths, "lines")
+
+
+@pytest.mark.parametrize("mark", ["\x0c", "\x1c", "\x85", "\u2028"])
+def test_only_line_feeds_end_a_line(mark, tmp_path):
+    one = write(tmp_path / "a.en", f"a{mark}b\r\nc")
+    two = write(tmp_path / "a.de", f"d\ne{mark}f\n")
+    assert datasets.read([one, two]) == ([f"a{mark}b", "c"], ["d", f"e{mark}f"])
+    word = "\t".join(["1", f"a{mark}b", "_", "X"] + ["_"] * 6)
+    path = write(tmp_path / "a.conllu", f"{word}\n\n")
+    assert datasets.read(path) == ([[f"a{mark}b"]], [["X"]])
 
 
 def test_a_text_is_a_string_and_a_folder_of_texts_a_list(tmp_path):
@@ -97,6 +110,53 @@ def test_empty_fields_are_errors_or_left_out(tmp_path):
     with pytest.raises(ValueError, match=r"row 2 has no 'text'.*: 1 such rows"):
         datasets.read(path)
     assert datasets.read(path, skip_empty=True)[0] == ["a", "b"]
+    rows = ['{"text": "a", "label": 1}', '{"text": null, "label": 0}']
+    rows += ['{"text": "b"}', '{"text": "c", "label": 1}']
+    path = write(tmp_path / "a.jsonl", "\ufeff" + "\n".join(rows))
+    with pytest.raises(ValueError, match=r"row 2 has no 'text'.*: 2 such rows"):
+        datasets.read(path)
+    assert datasets.read(path, skip_empty=True)[0] == ["a", "c"]
+    pair = (
+        write(tmp_path / "a.en", "a\n\nb\n"),
+        write(tmp_path / "a.de", "c\nd\ne"),
+    )
+    with pytest.raises(ValueError, match="without a text is line 2"):
+        datasets.read(pair)
+    assert datasets.read(pair, skip_empty=True) == (["a", "b"], ["c", "e"])
+    write(pair[0], "a\nb\n")
+    with pytest.raises(ValueError, match="2 and 3 lines"):
+        datasets.read(pair, skip_empty=True)
+    for name in ("folder/a/1.txt", "folder/b/1.txt", "folder/b/2.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / name, "" if name.endswith("2.txt") else "text")
+    with pytest.raises(ValueError, match=r"2\.txt must contain a text"):
+        datasets.read(tmp_path / "folder")
+    found = datasets.read(tmp_path / "folder", skip_empty=True)
+    assert found == (["text", "text"], ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"text": "body"},
+        {"label": None},
+        {"header": False},
+        {"delimiter": ";"},
+        {"skip_empty": True},
+    ],
+)
+def test_an_option_without_effect_is_an_error(option, tmp_path):
+    path = write(tmp_path / "a.txt", "a")
+    (name,) = option
+    with pytest.raises(ValueError, match=f"'text' has no use for {name}"):
+        datasets.read(path, **option)
+
+
+@pytest.mark.parametrize("labels", [["1_0", "10"], ["nan", "inf"]])
+def test_names_of_classes_that_python_would_read_as_numbers(labels, tmp_path):
+    rows = "".join(f"text,{label}\n" for label in labels)
+    path = write(tmp_path / "A.CSV", f"text,label\n{rows}")
+    assert datasets.read(path)[1] == labels
 
 
 @pytest.mark.parametrize(
@@ -107,6 +167,12 @@ def test_empty_fields_are_errors_or_left_out(tmp_path):
             b"text,label\na,1\n",
             {"text": "b"},
             "no column 'b'.*columns",
+        ),
+        (
+            "a.csv",
+            b"text,label\na,1\n",
+            {"label": "text"},
+            "different columns.*'text'",
         ),
         ("a.csv", b"text,label\na,1,2,3\nb,1\n", {}, "cannot be read as csv"),
         ("a.csv", b"text,label\n", {}, "must have at least one row"),
@@ -195,6 +261,11 @@ def test_copies_of_a_text_stay_on_one_side():
     assert validation[1].mean() == 0.5
     again = datasets.train_validation_split(texts, labels, 0.2)[1]
     assert again[0] == validation[0]
+    train, validation = datasets.train_validation_split("aabb", [0, 0, 1, 1])
+    assert len(train[0]) == len(validation[0]) == 2
+    words = [np.array(["a"]), np.array(["b"])]  # sentences as arrays
+    parts = datasets.train_validation_split(words, [["X"], ["Y"]], 0.5)
+    assert [len(x) for x, _ in parts] == [1, 1]
 
 
 def test_pairs_and_words_are_split_too():
