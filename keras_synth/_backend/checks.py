@@ -46,6 +46,13 @@ def check_seed(name, value):
     return None if value is None else int(value)
 
 
+def check_number(name, value):
+    """Returns `value` as an int, or raises unless it is an integer >= 0."""
+    if not _is_integer(value) or value < 0:
+        raise _error(name, "a non-negative integer", value)
+    return int(value)
+
+
 def may_be_equal(shape, other):
     """Whether static shapes, `None` if unknown, can be equal."""
     return shape == other or (

@@ -150,7 +150,7 @@ class MaskedTokens(EpochBatches):
         epoch: int = 0,
     ) -> None:
         super().__init__(seed, epoch)
-        self.features = features
+        self.features = {k: np.asarray(x) for k, x in features.items()}
         self.options = mask_token_id, vocabulary_size, special_token_ids
         self.batch_size = check_positive("batch_size", batch_size)
         self.shuffle, self.drop_remainder = shuffle, drop_remainder

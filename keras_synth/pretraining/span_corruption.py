@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_synth._backend.checks import check_positive, check_seed
+from keras_synth._backend.checks import check_positive
 from keras_synth.training.batches import EpochBatches
 from keras_synth.types import Tensor
 
@@ -145,7 +145,7 @@ class SpanCorruption(EpochBatches):
         seed: int = 0,
         epoch: int = 0,
     ) -> None:
-        super().__init__(check_seed("seed", seed), epoch)
+        super().__init__(seed, epoch)
         self.batch_size = check_positive("batch_size", batch_size)
         self.vocabulary_size = check_positive(
             "vocabulary_size", vocabulary_size

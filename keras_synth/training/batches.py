@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_number, check_positive
 from keras_synth.types import Tensor
 
 SIDES = ("encoder_", "decoder_")  # targets come last
@@ -17,8 +17,8 @@ class EpochBatches(keras.utils.PyDataset):
 
     Args:
         seed: Non-negative integer.
-        epoch: Integer, the first epoch; an attribute that increases with each
-            pass.
+        epoch: Non-negative integer, the first epoch; an attribute that
+            increases with each pass.
 
     Example:
 
@@ -38,7 +38,8 @@ class EpochBatches(keras.utils.PyDataset):
 
     def __init__(self, seed: int, epoch: int) -> None:
         super().__init__()
-        self.seed, self.epoch = seed, epoch
+        self.seed = check_number("seed", seed)
+        self.epoch = check_number("epoch", epoch)
         self._planned: tuple[int, Any] | None = None
 
     def on_epoch_end(self) -> None:

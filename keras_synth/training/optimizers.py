@@ -8,6 +8,15 @@ import keras
 NOT_DECAYED = (r"bias|^b(_?\w)?$", "gamma", "beta", "scale", "alphas")
 
 
+@keras.saving.register_keras_serializable(package="keras_synth")
+class _AdamW(keras.optimizers.AdamW):
+    """Keras does not save what is excluded from weight decay (3.15)."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.exclude_from_weight_decay(var_names=list(NOT_DECAYED))
+
+
 def adamw(
     learning_rate: Any, weight_decay: float = 0.004, **kwargs: Any
 ) -> keras.optimizers.Optimizer:
@@ -25,8 +34,4 @@ def adamw(
 
     >>> optimizer = keras_synth.training.adamw(1e-3, weight_decay=0.01)
     """
-    optimizer = keras.optimizers.AdamW(
-        learning_rate, weight_decay=weight_decay, **kwargs
-    )
-    optimizer.exclude_from_weight_decay(var_names=list(NOT_DECAYED))
-    return optimizer
+    return _AdamW(learning_rate, weight_decay=weight_decay, **kwargs)

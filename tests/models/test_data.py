@@ -235,6 +235,9 @@ def test_validation_data_have_many_forms():
     ).history
     scores = model.evaluate(TEXTS[6:], NAMES[6:], verbose=0)
     close(history["val_loss"][0], scores[0], atol=0, rtol=1e-4)
+    dataset = grain.MapDataset.source([*zip(TEXTS, NAMES, strict=True)])
+    with pytest.raises(ValueError, match="another one as `validation_data`"):
+        model.fit(dataset.batch(4), validation_split=0.5)
     with pytest.raises(ValueError, match=r"validation_split=0\.95 of 8"):
         model.fit(TEXTS, NAMES, validation_split=0.95)
     with pytest.raises(ValueError, match=r"validation_x\[1\] must be a text"):
@@ -303,8 +306,24 @@ WRONG = {
     "fractions": ([0.5] * 8, {}, r"Received: 0\.5"),
     "not binary": ([0, 3] * 4, {"loss": "binary_crossentropy"}, "0 to 1"),
     "too few": ([0, 1], {}, "same number of examples"),
+    "missing": ([0, 1] * 3 + [0, None], {}, r"y\[7\] must be a label.*None"),
     "none": (None, {}, "Pass y"),
 }
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "mse",
+        "kl_divergence",
+        ["categorical_crossentropy"],
+        lambda y, x: keras.ops.mean((y - x) ** 2, axis=-1),
+    ],
+)
+def test_labels_can_be_shares_of_classes(loss):
+    shares = [[0.25, 0.75], [1.0, 0.0]] * 4
+    found = labels_of(task("classifier"), TEXTS, shares, loss=loss)
+    assert found == [shares]
 
 
 @pytest.mark.parametrize("weight", ["1", np.nan, np.inf])

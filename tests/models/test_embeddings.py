@@ -26,6 +26,15 @@ def adam(table, gradients, rate=0.1):
     return table
 
 
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_custom_model_with_an_embedding_is_saved(layer, tmp_path):
+    inputs = keras.Input((4,), dtype="int32")
+    model = keras.Model(inputs, layer(4, 2)(inputs))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    close(loaded.predict(IDS), model.predict(IDS))
+
+
 @pytest.mark.each_backend
 @pytest.mark.parametrize("layer", LAYERS)
 def test_adam_sees_the_gradient_of_a_token_as_a_whole(layer):

@@ -87,6 +87,10 @@ def test_generate_returns_a_string_for_a_string_and_a_list_for_a_list():
     texts = model.generate(["a quick", "the lazy dog"], max_length=9)
     assert [t.split()[0] for t in texts] == ["a", "the"]
     assert model.generate("fox", max_length=2) == "fox"
+    model.compile(sampler="greedy")
+    texts = model.generate(["a quick", "fox"], max_length=9)
+    for prompts in ([b"a quick", b"fox"], np.array([b"a quick", b"fox"])):
+        assert model.generate(prompts, max_length=9) == texts
     assert isinstance(translator().generate(TEXTS[0]), str)
     assert len(translator().generate(TEXTS[:2])) == 2
 

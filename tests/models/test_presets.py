@@ -218,6 +218,26 @@ def test_a_file_does_not_make_other_backends_compile(given, tmp_path):
     assert loaded.get_compile_config()["jit_compile"] == given
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_clone_of_a_compiled_task_is_a_compiled_model(kind):
+    model = task(kind)
+    clone = keras.models.clone_model(model)
+    assert clone.compiled
+    assert clone.output_shape == model.output_shape
+
+
+def test_a_preset_in_mixed_precision_loads_in_the_present_one(tmp_path):
+    body = models.SynthesizerBackbone(
+        9, **SIZES, synthesizer="R", dtype="mixed_bfloat16"
+    )
+    model = models.SynthesizerTextClassifier(body, 2)
+    model.save_to_preset(tmp_path)
+    for dtype in (None, "mixed_float16"):
+        loaded = type(model).from_preset(tmp_path, dtype=dtype)
+        assert loaded.backbone.dtype_policy.name == (dtype or "float32")
+        equal(loaded.get_weights(), model.get_weights())
+
+
 # The disk
 
 

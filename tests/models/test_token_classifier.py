@@ -197,6 +197,22 @@ def test_every_word_has_a_label_also_where_a_sentence_is_too_long():
     assert {*map(type, model.tag([words])[0])} == {int}
 
 
+def test_words_have_more_byte_pairs_where_a_part_begins():
+    # "London" is one pair of bytes after a space, and several without one.
+    words = ["hello"] + ["London"] * 13
+    tokenizer = models.SynthesizerBytePairTokenizer.from_texts(
+        [" ".join(words)] * 5, vocabulary_size=300
+    )
+    assert len(tokenizer("London")) > len(tokenizer(" London"))
+    given = models.SynthesizerTokenClassifierPreprocessor(tokenizer, 8)
+    model = models.SynthesizerTokenClassifier(
+        backbone(vocabulary_size=300), 2, given
+    )
+    for part in given.split([words]):
+        assert given([part], [[0] * len(part)])[2].sum() == len(part)
+    assert [*map(len, model.tag([words, ["hello"]]))] == [len(words), 1]
+
+
 def test_without_preprocessor_it_accepts_batches():
     model = tagger()
     numbers = [[NAMES.index(name) for name in row] for row in LABELS]

@@ -260,6 +260,18 @@ def test_batches_of_masked_tokens():
 
 
 @pytest.mark.once
+def test_rows_to_mask_can_be_lists():
+    rows = {"token_ids": [[1, 7, 8, 2], [1, 9, 2, 0]]}
+    batches = [
+        pretraining.MaskedTokens(x, MASK, 50, SPECIAL, seed=3)[0]
+        for x in (rows, {"token_ids": np.array(rows["token_ids"])})
+    ]
+    equal(*(keras.tree.flatten(batch) for batch in batches))
+    with pytest.raises(ValueError, match=r"seed.*non-negative.*Received.*-1"):
+        pretraining.MaskedTokens(rows, MASK, 50, seed=-1)
+
+
+@pytest.mark.once
 @pytest.mark.parametrize(
     "rates",
     [

@@ -109,6 +109,11 @@ def test_weight_decay_spares_biases_normalizations_and_alphas():
     biases = {"bias", "b", "b1", "b2", "b_A", "b_B"}
     assert spared == {"gamma", "beta", "scale", "alphas", *biases}
     assert {"R", "W", "W2", "A", "B"} <= {x.name for x in variables} - spared
+    again = type(optimizer).from_config(optimizer.get_config())  # as in files
+    again.build(variables)
+    assert spared == {
+        x.name for x in variables if not again._use_weight_decay(x)
+    }
 
 
 def test_adafactor_trains_tables_that_are_longer_than_the_sequences():

@@ -15,6 +15,7 @@ from keras_synth._backend.checks import check_positive
 from keras_synth._backend.kernels import HAS_SPARSE_GRADIENTS
 
 
+@keras.saving.register_keras_serializable(package="keras_synth")
 class Embedding(keras.layers.Embedding):
     """`keras.layers.Embedding` with a dense gradient."""
 
@@ -31,6 +32,7 @@ class Embedding(keras.layers.Embedding):
         return super().quantize(mode, type_check=False, config=config)
 
 
+@keras.saving.register_keras_serializable(package="keras_synth")
 class ReversibleEmbedding(keras.layers.ReversibleEmbedding, Embedding):
     """`keras.layers.ReversibleEmbedding` with a dense gradient."""
 

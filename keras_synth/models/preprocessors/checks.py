@@ -44,7 +44,10 @@ def check_prompts(prompts: Any, tokenizer: Any, max_tokens: int) -> None:
     """
     if in_graph([prompts]):
         return
-    texts = np.ravel(as_array(prompts)).tolist()
+    texts = [
+        x.decode() if isinstance(x, bytes) else x  # those of a tensor
+        for x in np.ravel(as_array(prompts)).tolist()
+    ]
     if not texts:
         raise ValueError(
             "`generate` needs at least one prompt. Received: 0 prompts"

@@ -152,15 +152,20 @@ class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
         """Splits sentences into lists of words that fit."""
         room = self.sequence_length - 2
         parts = []
+        # As the first word of a part, a word can have more pieces.
+        first = iter(
+            self._pieces([[word] for words in sentences for word in words])
+        )
         for words, pieces in zip(
             sentences, self._pieces(sentences), strict=True
         ):
             start = used = 0
             for at, ids in enumerate(pieces):
+                (alone,) = next(first)
                 if at > start and used + len(ids) > room:
                     parts.append(words[start:at])
                     start, used = at, 0
-                used += len(ids)
+                used += len(alone if at == start else ids)
             parts.append(words[start:])
         return parts
 

@@ -276,6 +276,8 @@ def _between_spaces(texts):
     """The words of texts: a string, a list of them, or a tensor."""
     if isinstance(texts, np.ndarray):
         texts = texts.tolist()
+    if isinstance(texts, bytes):
+        texts = texts.decode()
     if isinstance(texts, str):
         return texts.split()
     if isinstance(texts, (list, tuple)):

@@ -91,6 +91,12 @@ def _column(data, name, words, kind):
                 f"table[{names[0]!r}]. Received: a table of {names!r:.60}"
             )
         data = [*data] if words else data.tolist()
+    if numbers and any(x is None for x in data):
+        at = [x is None for x in data].index(True)
+        raise ValueError(
+            f"{name}[{at}] must be a {kind}. Fill it in, or remove the "
+            "example. Received: None"
+        )
     if numbers and (kind == "weight" or not _has_text(data)):
         array = np.asarray(data)
         narrow = {"float64": "float32", "int64": "int32"}

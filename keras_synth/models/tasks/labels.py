@@ -68,7 +68,7 @@ def encode_labels(
     if labels.dtype.kind in "OSTU":
         return _numbers_of_names(labels, class_names)
     one_hot = labels.ndim > 1 and labels.shape[-1] > 1
-    if one_hot and _name_of(loss).startswith("sparse"):
+    if one_hot and is_sparse(loss):
         raise ValueError(
             "The label of an example must be the number or name of a class. "
             "Pass labels.argmax(-1) for one-hot labels, or compile with a "
@@ -76,7 +76,7 @@ def encode_labels(
             f"{labels.shape}"
         )
     count = 2 if is_binary(loss) else num_classes
-    if _name_of(loss).startswith("categorical") or count < 2:
+    if count < 2 or (one_hot and loss is not None and not is_binary(loss)):
         return labels
     whole = is_binary(loss) or labels == np.round(labels)
     wrong = labels[~((labels >= 0) & (labels < count) & whole)]
@@ -125,6 +125,11 @@ def weights_of_numbers(
 def is_binary(loss: Any) -> bool:
     """Whether a loss, in any form for `compile`, is for labels 0 and 1."""
     return _name_of(loss).startswith("binary")
+
+
+def is_sparse(loss: Any) -> bool:
+    """Whether a loss, in any form for `compile`, is for numbers of classes."""
+    return _name_of(loss).startswith("sparse")
 
 
 def _name_of(loss):

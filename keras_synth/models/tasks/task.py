@@ -104,6 +104,12 @@ class TaskMixin(ModelMixin):
             seed = int(np.random.randint(2**31 - 1))
             shuffles = kwargs.pop("shuffle", True)
             size = kwargs.pop("validation_batch_size", None) or batch_size
+            if validation_split and is_dataset(x):
+                raise ValueError(
+                    "`validation_split` needs examples in memory. For a "
+                    "dataset, pass another one as `validation_data`. Received: "
+                    f"validation_split={validation_split}"
+                )
             if validation_split and validation is None:
                 data, validation = split(data, validation_split)
             validation_split, kwargs["shuffle"] = None, False
@@ -272,19 +278,26 @@ class TaskMixin(ModelMixin):
             # would then run `torch.compile`, or compile nothing.
             config["jit_compile"] = self._jit_compile_given
             # An optimizer has no state before the first step.
-            config["optimizer_built"] = getattr(self.optimizer, "built", False)
-        if config and getattr(self, "sampler", None) is not None:
-            config["sampler"] = keras.saving.serialize_keras_object(
-                self.sampler
-            )
+            own = {"built": getattr(self.optimizer, "built", False)}
+            if getattr(self, "sampler", None) is not None:
+                own["sampler"] = keras.saving.serialize_keras_object(
+                    self.sampler
+                )
+            # `clone_model` compiles a plain model, which ignores this entry.
+            (config["optimizer"] or config)["task"] = own
         return config
 
     def compile_from_config(self, config):
         # Keras does not do this for models that override `compile`.
+        own = (config["optimizer"] or config).get("task", {})
         config = keras.saving.deserialize_keras_object(config)
-        built = config.pop("optimizer_built", True)
+        config.pop("task", None)
+        if "sampler" in own:
+            config["sampler"] = keras.saving.deserialize_keras_object(
+                own["sampler"]
+            )
         self.compile(**config)
-        if built:
+        if own.get("built", True):
             self._build_optimizer()
 
     def make_train_function(self, force: bool = False) -> Any:
@@ -299,6 +312,9 @@ class TaskMixin(ModelMixin):
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):
         """Loads a task from a preset, like KerasHub's tasks."""
+        if kwargs.get("dtype") is None and _is_mixed(preset):
+            # KerasHub's tasks do not load: "Invalid dtype: mixed_bfloat16".
+            kwargs["dtype"] = keras.config.dtype_policy()
         try:
             task = super().from_preset(preset, load_weights, **kwargs)
         except TypeError as error:
@@ -338,6 +354,15 @@ class TaskMixin(ModelMixin):
         backbone = config["backbone"]["config"]
         config["backbone"]["config"] = with_policies(self, backbone)
         return config
+
+
+def _is_mixed(preset):
+    """Whether the models of a preset's folder computed in mixed precision."""
+    file = pathlib.Path(preset) / "config.json"
+    saved = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    policy = saved.get("config", {}).get("dtype") or {}
+    name = str(policy.get("config", {}).get("name"))
+    return name.startswith("mixed_")
 
 
 @contextlib.contextmanager

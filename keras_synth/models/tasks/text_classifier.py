@@ -19,6 +19,7 @@ from keras_synth.models.preprocessors.text_classifier_preprocessor import (
 from keras_synth.models.tasks.labels import (
     encode_labels,
     is_binary,
+    is_sparse,
     make_head,
 )
 from keras_synth.models.tasks.task import TaskMixin
@@ -132,8 +133,9 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
             optimizer: As for `SynthesizerCausalLM.compile`.
             loss: By default sparse categorical cross-entropy; for one class
                 binary cross-entropy.
-            metrics: By default accuracy; for one class binary accuracy, and
-                the mean absolute error if `loss` is not binary.
+            metrics: By default accuracy, of one-hot labels if `loss` is not
+                sparse; for one class binary accuracy, and the mean absolute
+                error if `loss` is not binary.
             **kwargs: Other arguments of `keras.Model.compile`.
         """
         if self.num_classes == 1:
@@ -145,6 +147,8 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
                 metrics = [keras.metrics.BinaryAccuracy(threshold=threshold)]
             elif metrics == "auto":
                 metrics = [keras.metrics.MeanAbsoluteError()]
+        elif metrics == "auto" and loss != "auto" and not is_sparse(loss):
+            metrics = ["accuracy"]
         super().compile(
             optimizer=optimizer, loss=loss, metrics=metrics, **kwargs
         )
