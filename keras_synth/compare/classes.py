@@ -196,7 +196,11 @@ def predicted(model, batches):
 
 def numbered(splits):
     """Returns labels as int32 arrays, and the sorted names of classes."""
-    names = np.unique(np.asarray(splits[0]))
+    splits = [*map(np.asarray, splits)]
+    if any(labels.dtype.kind not in "biuf" for labels in splits):
+        # With one other label, a column of numbers is one of strings.
+        splits = [labels.astype(str) for labels in splits]
+    names = np.unique(splits[0])
     hint = ""
     if names.dtype.kind == "f":
         hint = " For numbers instead of classes, pass --task scores."
@@ -205,16 +209,14 @@ def numbered(splits):
             "The training examples must have at least two classes. Received: "
             f"only {names.tolist()}"
         )
-    # A column of numbers and one other label is one of strings.
-    places = {str(name): at for at, name in enumerate(names.tolist())}
     found = []
     for labels in splits:
-        texts = [str(x) for x in np.asarray(labels).tolist()]
-        unknown = [x for x in texts if x not in places]
-        if unknown:
+        places = np.searchsorted(names, labels).clip(max=len(names) - 1)
+        unknown = labels[names[places] != labels]
+        if len(unknown):
             raise ValueError(
                 "All labels must occur in the training examples: "
-                f"{[*places][:20]}.{hint} Received: {unknown[0]!r}"
+                f"{names[:20].tolist()}.{hint} Received: {unknown[0].item()!r}"
             )
-        found.append(np.array([places[x] for x in texts], "int32"))
-    return found, [*places]
+        found.append(places.astype("int32"))
+    return found, list(map(str, names.tolist()))
