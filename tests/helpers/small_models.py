@@ -177,11 +177,10 @@ def inputs_of(name):
     rng = np.random.default_rng(2)
     ids = rng.integers(5, 15, (3, N)).astype("int32")
     real = (np.arange(N) < [[N], [7], [3]]).astype("int32")
-    images = rng.normal(size=(3, 8, 8, 3)).astype("float32")
-    if name in ("ViTImageClassifier", "own ViT"):
-        return images
-    if name == "CLIPBackbone":
-        return {"images": images, "token_ids": ids}
+    if name in ("ViTImageClassifier", "own ViT", "CLIPBackbone"):
+        images = rng.normal(size=(3, 8, 8, 3)).astype("float32")
+        both = {"images": images, "token_ids": ids}
+        return both if name == "CLIPBackbone" else images
     if name == "text classification":
         return ids * real
     if name in ("time series", "grouped heads"):
