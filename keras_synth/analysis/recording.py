@@ -183,7 +183,7 @@ def asked_for_scores(layer, recorder):
         scores = given.get("return_attention_scores")
         kwargs["return_attention_scores"] = True
         output, weights, *others = call(*args, **kwargs)
-        visible = _visible_by_arguments(layer, query, value, given)
+        visible = _visible_by_arguments(layer, query, value, weights, given)
         is_self, queries = _same(query, value), given.get("query_mask")
         recorder.add(layer.path, weights, visible, queries, is_self)
         found = (output, *([weights] if scores else []), *others)
@@ -197,7 +197,7 @@ def asked_for_scores(layer, recorder):
         own.update(before)
 
 
-def _visible_by_arguments(layer, query, value, given):
+def _visible_by_arguments(layer, query, value, weights, given):
     """The visible pairs, by the arguments of MultiHeadAttention."""
     padding = {k: given.get(k) for k in ("value_mask", "key_mask")}
     call = normalized(
@@ -205,7 +205,7 @@ def _visible_by_arguments(layer, query, value, given):
         (query, value, value),
         ({}, padding),
         (given.get("attention_mask"), None),
-        num_heads=layer.num_heads,
+        num_heads=weights.shape[1],
         causal=given.get("use_causal_mask"),
     )
     window = layer.get_config().get("sliding_window")

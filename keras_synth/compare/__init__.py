@@ -12,6 +12,8 @@ from typing import Any
 
 import keras
 
+from keras_synth._backend.checks import check_positive
+
 __all__ = ["run"]
 
 
@@ -87,11 +89,15 @@ def run(
     """
     from keras_synth.compare import data, files, own, report, runs
 
+    check_positive("epochs", epochs)
+    check_positive("batch_size", batch_size)
+    check_positive("jobs", jobs)
     script = (*own.place_of(build_model), score)
     task = own.ScriptTask(*script)
     wanted = runs.grid(variants, seeds, backends)
     with runs.locked(folder) as path:
-        arrays = own.write(path, task.name, train, validation, test)
+        splits = train, validation, test
+        arrays = own.write(path, task.name, splits, batch_size)
         comparison = runs.Comparison(
             task,
             {

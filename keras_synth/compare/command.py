@@ -12,6 +12,7 @@ import keras_synth
 from keras_synth.compare import data, own, runs, start
 from keras_synth.compare.task import (
     NATURAL,
+    POSITIVE,
     SETTINGS,
     option,
     with_defaults,
@@ -129,7 +130,7 @@ def _add_options(parser, command):
         known |= {"dest": f"{name}s", "help": f"(default: {text})"}
         add(f"--{name}{end}", nargs=many, **known)
     if several:
-        add("--jobs", type=int, default=1, help="simultaneous runs")
+        add("--jobs", type=POSITIVE, default=1, help="simultaneous runs")
         add("--ray", metavar="ADDRESS", help="HOST:PORT of a cluster, or local")
         add("--gpus-per-run", type=int, default=0, help="with --ray")
     else:

@@ -127,7 +127,13 @@ class ScriptTask(Task):
     def build(self, variant, seed, settings, notes, steps):
         sys.path.insert(0, str(pathlib.Path(self.path).parent))
         names = runpy.run_path(self.path, run_name="keras_synth_script")
-        return names[self.function](variant)
+        model = names[self.function](variant)
+        if not getattr(model, "compiled", False):
+            raise ValueError(
+                f"{self.function} must return a compiled keras.Model. "
+                f"Received: {model!r}"
+            )
+        return model
 
 
 def place_of(build_model):
@@ -148,9 +154,9 @@ def place_of(build_model):
     return os.path.abspath(path), name
 
 
-def write(folder, name, train, validation, test):
+def write(folder, name, splits, batch_size):
     """Writes arrays for all runs; returns the path of the file."""
-    splits = [_flat(x) for x in (train, validation, test)]
+    splits = [*map(_flat, splits, SPLITS)]
     for split, arrays in zip(SPLITS, splits, strict=True):
         counts = {len(x) for x in arrays.values()}
         if len(counts) != 1 or 0 in counts:
@@ -159,25 +165,41 @@ def write(folder, name, train, validation, test):
                 "array, or a tuple or dictionary of arrays. Received: lengths "
                 f"{sorted(counts)}"
             )
+    if batch_size > len(splits[0]["y"]):
+        raise ValueError(
+            "batch_size must be at most the number of training examples, "
+            f"{len(splits[0]['y'])}. Received: batch_size={batch_size}"
+        )
     path = pathlib.Path(folder, "data", f"{name}.npz")
     write_arrays(path, splits, {})
     return path
 
 
-def _flat(examples):
+def _flat(examples, split):
     """Returns arrays by names: `"y"`, `"x"`, `"x:0"`, `"x:token_ids"`."""
+    if not isinstance(examples, (tuple, list)) or len(examples) != 2:
+        raise ValueError(
+            f"{split} must be (x, y). Received: {type(examples).__name__}"
+        )
     x, y = examples
     if isinstance(x, tuple):
         x = dict(enumerate(x))
     found = {f"x:{k}": v for k, v in x.items()} if isinstance(x, dict) else {}
-    found = {k: np.asarray(v) for k, v in (found or {"x": x}).items()}
+    found = {**(found or {"x": x}), "y": y}
     for name, values in found.items():
-        if values.dtype.kind not in "biuf":
+        if keras.ops.is_tensor(values):
+            values = keras.ops.convert_to_numpy(values)
+        try:
+            found[name] = values = np.asarray(values)
+            kind = f"dtype {values.dtype}"
+        except ValueError:
+            values, kind = None, "rows of unequal lengths"
+        if values is None or values.ndim < 1 or values.dtype.kind not in "biuf":
             raise ValueError(
-                "Arrays must contain numbers. Tokenize texts first, once for "
-                f"all runs. Received: {name} of dtype {values.dtype}"
+                "Arrays must contain numbers. Tokenize and pad texts first, "
+                f"once for all runs. Received: {name} of {split} of {kind}"
             )
-    return {**found, "y": np.asarray(y)}
+    return found
 
 
 def _nested(arrays):

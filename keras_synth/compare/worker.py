@@ -101,6 +101,12 @@ class Log(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         name = f"val_{self.validation}"
+        if name not in logs:  # the score of a script's own model
+            known = [x[4:] for x in logs if x.startswith("val_")]
+            raise ValueError(
+                f"`score` must be one of {known}, the loss and metrics of the "
+                f"model. Received: score={self.validation!r}"
+            )
         note = f"validation {self.validation} {logs[name]:.3f}"
         self.emit({"completed": len(self.losses), "note": note})
 

@@ -141,6 +141,8 @@ class Folding:
         folded = type(layer).from_config(config)
         if not getattr(folded, "built", True):  # operations are not
             folded.build_from_config(layer.get_build_config())
+        if getattr(layer, "sampler", None) is not None:
+            folded.compile(sampler=layer.sampler)
         return folded
 
     def config(self, layer: Tensor) -> dict[str, Any]:

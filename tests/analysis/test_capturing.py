@@ -127,6 +127,33 @@ class Subclassed(keras.Model):
         return y
 
 
+@pytest.mark.filterwarnings("ignore:.*does not support masking")
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: keras.layers.MultiHeadAttention(4, 4),
+        lambda: keras.layers.GroupQueryAttention(4, 4, 2),
+    ],
+)
+def test_the_attention_of_keras_is_seen_with_its_masks(layer):
+    ids = keras.Input((T,), dtype="int32")
+    x = keras.layers.Embedding(9, D, mask_zero=True)(ids)
+    attention = layer()
+    model = keras.Model(ids, attention(x, x))
+    tokens = np.array([[1] * T, [2, 3] + [0] * (T - 2)])
+    (weights,) = analysis.attention_weights(model, tokens).values()
+    embedded = model.layers[1](tokens)
+    mask = keras.ops.convert_to_tensor(tokens != 0)
+    _, expected = attention(
+        embedded, embedded, attention_mask=mask[:, None, :],
+        return_attention_scores=True,
+    )  # fmt: skip
+    assert weights.shape == (2, 4, T, T)
+    real = tokens[1] != 0
+    close(weights[0], expected[0])
+    close(weights[1][:, real], numpy(expected)[1][:, real])
+
+
 def test_a_model_that_is_not_built_yet():
     weights = analysis.attention_weights(Subclassed(), np.ones((B, T, D)))
     assert [x.shape for x in weights.values()] == [(B, H, T, T)] * 2

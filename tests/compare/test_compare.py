@@ -97,6 +97,7 @@ ERRORS = {
     "compare --variants Q": "'Q'",
     "compare --keep end --task translation": "--keep has no effect",
     "compare --epochs 0": "--epochs: must be at least 1",
+    "compare --jobs 0": "--jobs: must be at least 1",
     "compare --dropout 1": "--dropout: must be at least 0 and below 1",
     "compare --lengths 99": "--lengths must be at most --sequence-length",
     "compare --num-heads 3": "must be divisible",
@@ -295,9 +296,52 @@ def test_models_need_a_file_and_arrays_numbers(monkeypatch, tmp_path):
     monkeypatch.setenv(own.IN_WORKER, "1")
     with pytest.raises(RuntimeError, match="__main__"):
         compare.run(run, ["V"], **KNOWN)
-    texts = np.array(["a", "b"]), np.ones(2)
-    with pytest.raises(ValueError, match="Tokenize texts first"):
-        own.write(tmp_path, "own", texts, texts, texts)
+
+
+BAD_RUNS = {
+    "epochs.*positive.*Received: epochs=0": {"epochs": 0},
+    "jobs.*positive.*Received: jobs=0": {"jobs": 0},
+    "at most the number of training examples, 4": {"batch_size": 5},
+    "validation must be (x, y).*ndarray": {"validation": np.ones(3)},
+    "Tokenize.*x of train of dtype <U1": {"train": (np.array([*"ab"]), [1, 2])},
+    "numbers.*y of test of dtype <U1": {"test": (np.ones(2), [*"ab"])},
+    "y of test of dtype object": {"test": (np.ones(2), None)},
+    "unequal lengths": {"train": ([[1, 2], [3]], [0, 1])},
+}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("words", BAD_RUNS)
+def test_a_wrong_argument_of_run_is_an_error_before_the_first(words, tmp_path):
+    given = {**KNOWN, "batch_size": 2, **BAD_RUNS[words]}
+    pattern = words.replace("(x, y)", r"\(x, y\)")
+    with pytest.raises(ValueError, match=pattern):
+        compare.run(result, ["V"], **given, folder=tmp_path)
+    assert not [*tmp_path.glob("runs/*")]
+
+
+WRONG_SCRIPTS = {
+    "model must return a compiled keras.Model. Received: None": (
+        "return model",
+        "return None",
+    ),
+    "one of ['accuracy', 'loss'], the loss and metrics of the model. Received: "
+    "score='f1'": ('score="accuracy"', 'score="f1"'),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", WRONG_SCRIPTS)
+def test_the_error_of_a_wrong_script_says_what_to_do(words, tmp_path):
+    (tmp_path / "mine.py").write_text(SCRIPT.replace(*WRONG_SCRIPTS[words]))
+    done = subprocess.run(
+        [sys.executable, "mine.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KERAS_BACKEND": BACKEND},
+    )
+    assert words in done.stderr.splitlines()[-1]
 
 
 LISTS = {
@@ -326,7 +370,7 @@ def test_the_error_after_all_runs_failed_has_the_cause(monkeypatch, tmp_path):
 
     monkeypatch.setattr(runs, "execute", execute)
     with pytest.raises(RuntimeError, match=r"runs failed.*: KeyError: 'a'$"):
-        compare.run(result, ["V"], **KNOWN, folder=tmp_path)
+        compare.run(result, ["V"], **KNOWN, folder=tmp_path, batch_size=2)
 
 
 # Reports
