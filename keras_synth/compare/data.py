@@ -151,8 +151,8 @@ def text_splits(source, held_out):
     unused = {k: x for k, x in source.options.items() if (k, x) != PLAIN}
     if unused:
         raise ValueError(
-            "This task reads plain texts, which have no columns. Leave out "
-            f"options of tables. Received: {unused}"
+            "This task reads plain text. Leave out the options of tables. "
+            f"Received: {unused}"
         )
     validation, test = lines(source.validation_data), lines(source.test_data)
     end = 100 if test else 100 - held_out

@@ -186,20 +186,25 @@ def _flat(examples, split):
         x = dict(enumerate(x))
     found = {f"x:{k}": v for k, v in x.items()} if isinstance(x, dict) else {}
     found = {**(found or {"x": x}), "y": y}
-    for name, values in found.items():
-        if keras.ops.is_tensor(values):
-            values = keras.ops.convert_to_numpy(values)
-        try:
-            found[name] = values = np.asarray(values)
-            kind = f"dtype {values.dtype}"
-        except ValueError:
-            values, kind = None, "rows of unequal lengths"
-        if values is None or values.ndim < 1 or values.dtype.kind not in "biuf":
-            raise ValueError(
-                "Arrays must contain numbers. Tokenize and pad texts first, "
-                f"once for all runs. Received: {name} of {split} of {kind}"
-            )
-    return found
+    return {k: _numbers(f"{k} of {split}", v) for k, v in found.items()}
+
+
+def _numbers(name, values):
+    """Returns an array of numbers, or raises."""
+    if keras.ops.is_tensor(values):
+        values = keras.ops.convert_to_numpy(values)
+    try:
+        values = np.asarray(values)
+        received = f"{values.ndim} axes of dtype {values.dtype}"
+        fits = values.ndim > 0 and values.dtype.kind in "biuf"
+    except ValueError:
+        fits, received = False, "rows of unequal lengths"
+    if not fits:
+        raise ValueError(
+            "Arrays must contain numbers. Tokenize and pad texts first, once "
+            f"for all runs. Received: {name} with {received}"
+        )
+    return values
 
 
 def _nested(arrays):

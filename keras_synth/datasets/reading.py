@@ -68,7 +68,7 @@ def read(
 
     Raises:
         ValueError: If a file cannot be read as this format, a field is empty,
-            or an option has no effect on this format.
+            or this format does not use an option.
 
     Example:
 
@@ -103,8 +103,8 @@ def read(
     unused = {name: x for name, x, default in options if x != default}
     if unused:
         raise ValueError(
-            f"The format {format!r} has no use for {', '.join(unused)}. Leave "
-            "that out, or pass another format. Received: "
+            f"The format {format!r} does not use {', '.join(unused)}. Leave "
+            "out these options, or pass another format. Received: "
             f"{unused} for {first}"
         )
     if format == "lines":
@@ -290,7 +290,12 @@ def _parallel_lines(paths, skip_empty):
     kept = [
         pair for pair, is_out in zip(pairs, blank, strict=True) if not is_out
     ]
-    firsts, seconds = zip(*kept, strict=True) if kept else ((), ())
+    if not kept:
+        raise ValueError(
+            f"{paths[0]} and {paths[1]} must have at least one pair of texts. "
+            "Received: 0 pairs"
+        )
+    firsts, seconds = zip(*kept, strict=True)
     return list(firsts), list(seconds)
 
 

@@ -123,6 +123,9 @@ def test_empty_fields_are_errors_or_left_out(tmp_path):
     with pytest.raises(ValueError, match="without a text is line 2"):
         datasets.read(pair)
     assert datasets.read(pair, skip_empty=True) == (["a", "b"], ["c", "e"])
+    write(pair[0], "\n\n\n")
+    with pytest.raises(ValueError, match="at least one pair"):
+        datasets.read(pair, skip_empty=True)
     write(pair[0], "a\nb\n")
     with pytest.raises(ValueError, match="2 and 3 lines"):
         datasets.read(pair, skip_empty=True)
@@ -148,7 +151,7 @@ def test_empty_fields_are_errors_or_left_out(tmp_path):
 def test_an_option_without_effect_is_an_error(option, tmp_path):
     path = write(tmp_path / "a.txt", "a")
     (name,) = option
-    with pytest.raises(ValueError, match=f"'text' has no use for {name}"):
+    with pytest.raises(ValueError, match=f"'text' does not use {name}"):
         datasets.read(path, **option)
 
 
