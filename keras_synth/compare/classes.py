@@ -86,8 +86,8 @@ class Classification(Task):
 
     def use(self, notes):
         if notes["pairs"]:
-            return 'model.predict((["a text"], ["another text"]))'
-        return 'model.predict(["a text"])'
+            return 'print(model.predict((["a text"], ["another text"])))'
+        return 'print(model.predict(["a text"]))'
 
     def test(self, model, batches, arrays, settings):
         figures = super().test(model, batches, arrays, settings)
@@ -167,7 +167,7 @@ class Tagging(Task):
         return arrays, notes
 
     def use(self, notes):
-        return 'model.tag([["a", "sentence"]])'
+        return 'print(model.tag([["a", "sentence"]]))'
 
 
 def figure(metric, labels, predictions):

@@ -265,8 +265,8 @@ class Task:
         return cls(tokenizer_of(notes), *lengths, **options)
 
     def use(self, notes):
-        """Returns code that calls a trained model."""
-        return 'model.generate(["a text"])'
+        """Returns code that prints outputs of a trained model."""
+        return 'print(model.generate(["a text"]))'
 
     def test(self, model, batches, arrays, settings):
         """Returns figures of a trained model, a dictionary with `"score"`."""

@@ -161,7 +161,7 @@ class MaskedLM(Texts):
 
     def use(self, notes):
         mask = tokenizer_of(notes).mask_token
-        return f"model.fill_mask({f'a {mask} text'!r})"
+        return f"print(model.fill_mask({f'a {mask} text'!r}))"
 
     def split(self, split, notes, settings, **options):
         rows = pretraining.pack_tokens(

@@ -49,7 +49,7 @@ To load it, in the folder where the command was run:
 ```python
 {code}
 model = keras_synth.models.{model}.from_preset("{preset}")
-print({use})
+{use}
 ```
 
 Settings:

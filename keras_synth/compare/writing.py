@@ -32,6 +32,9 @@ class Writing(Task):
     def score(self, settings):
         return Score(self.metric)
 
+    def use(self, notes):
+        return 'model.compile(sampler="greedy")\n' + super().use(notes)
+
     def prepare(self, settings, source, log):
         train, validation, (sources, references) = data.examples(
             self, settings, source

@@ -180,6 +180,21 @@ def test_train_saves_a_preset_that_reads_strings(
 
 
 @pytest.mark.once
+def test_the_card_of_a_translator_writes_as_the_score_did(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = run(
+        *("train", "--task", "translation", "--examples", "64", *SMALL),
+        *("--sequence-length", "32", "--output", tmp_path),
+    )
+    assert status == 0, err
+    code = card(tmp_path / "preset").partition("from_preset")[2]
+    compiled, written = code.index('(sampler="greedy")'), code.index("print")
+    assert compiled < written
+
+
+@pytest.mark.once
 def test_a_preset_replaces_that_of_another_variant(tmp_path):
     words = ["train", "--examples", "48", "--sequence-length", "16", *SMALL]
     words += ["--lengths", "--output", tmp_path]
