@@ -44,10 +44,10 @@ class Averages:
         """Returns how much each head's weights depend on the input, `(H,)`.
 
         `sum (A - mean A)^2 / sum A^2` over all pairs and samples: 0 if the
-        weights are the same for all inputs.
+        weights are the same for all inputs, or all zero.
         """
         explained = (self.sums * self.averages()).sum((1, 2))
-        left = 1 - explained / np.maximum(self.squares, 1e-30)
+        left = (self.squares - explained) / np.maximum(self.squares, 1e-30)
         return np.maximum(left, 0)  # rounding can make it negative
 
 

@@ -143,7 +143,9 @@ def plot_distance_profile(
     def draw(axes, own, **style):
         distances, means = own.distance_profile()
         near = abs(distances) <= (np.inf if reach is None else reach)
-        axes.plot(distances[near], means[:, near].mean(0), lw=1.6, **style)
+        marker = "o" if near.sum() == 1 else None  # no line has one point
+        profile = means[:, near].mean(0)
+        axes.plot(distances[near], profile, lw=1.6, marker=marker, **style)
 
     return _lines(statistics, draw, "distance j - i, tokens", "mean weight")
 

@@ -110,6 +110,7 @@ class Copy:
         for pair in zip(task.layers, made.layers, strict=True):
             if pair[0] is not task.backbone:
                 self.pair(*pair, [pair])
+        keep_sampler(task, made)
         return made
 
     def _same(self, layer):
@@ -181,6 +182,12 @@ def cut_to(preprocessor: Any, max_length: int | None) -> Any:
 
 
 # --- checks -------------------------------------------------------------------
+
+
+def keep_sampler(task: Any, made: Any) -> None:
+    """Compiles a new task with the sampler of the original, if it has one."""
+    if getattr(task, "sampler", None) is not None:
+        made.compile(sampler=task.sampler)
 
 
 def check_model(model: Any, verb: str) -> None:

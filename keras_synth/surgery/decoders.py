@@ -18,7 +18,7 @@ from keras_synth.surgery.conversions import (
     check_compares,
     register,
 )
-from keras_synth.surgery.copying import cut_to
+from keras_synth.surgery.copying import cut_to, keep_sampler
 from keras_synth.surgery.places import attention_of, holders
 
 LENGTHS = ("max_sequence_length", "max_decoder_length")
@@ -94,8 +94,7 @@ def _task(task, clone, cls):
     """A task with the embedding as its output layer."""
     preprocessor = cut_to(task.preprocessor, clone.max_length)
     made = cls(clone(task.backbone), preprocessor=preprocessor)
-    if hasattr(task, "sampler"):
-        made.compile(sampler=task.sampler)
+    keep_sampler(task, made)
     return made
 
 

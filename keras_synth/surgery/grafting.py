@@ -55,8 +55,8 @@ def graft(
         A functional or Sequential model, like the original. KerasHub's
         encoders become backbones of a subclass, such as
         `SynthesizedBertBackbone`. Their tasks keep the preprocessor and are
-        compiled like new ones. GPT-2, T5 and their tasks become
-        `SynthesizerBackbone`, `SynthesizerSeq2SeqBackbone`,
+        compiled like new ones, but keep the sampler. GPT-2, T5 and their
+        tasks become `SynthesizerBackbone`, `SynthesizerSeq2SeqBackbone`,
         `SynthesizerCausalLM` and `SynthesizerSeq2SeqLM`.
 
     Raises:

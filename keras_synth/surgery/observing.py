@@ -128,6 +128,8 @@ def _checked(model, batch):
     """A batch as a dictionary of arrays, or an error."""
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is not None and not isinstance(batch, dict):
+        if isinstance(batch, np.ndarray):  # KerasHub's byte pairs need lists
+            batch = batch.tolist()
         batch = preprocessor(batch)
         batch = batch[0] if isinstance(batch, tuple) else batch
     names, flat = _names(model), keras.tree.flatten(batch)

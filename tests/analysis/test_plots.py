@@ -80,6 +80,9 @@ def test_the_profile_by_distance_is_the_mean_over_heads():
         near = abs(places) <= 3
         equal(line.get_xdata(), places[near])
         close(line.get_ydata(), means[:, near].mean(0), atol=0)
+        assert line.get_marker() == "None"
+    (axes,) = analysis.plot_distance_profile(found, reach=0).axes
+    assert {line.get_marker() for line in axes.lines} == {"o"}
 
 
 @pytest.mark.parametrize(

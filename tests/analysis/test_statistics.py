@@ -105,6 +105,9 @@ def test_averages_profile_and_input_dependence():
         total = total + one * np.square(own).sum()
     close(statistics.averages(), averages, atol=1e-6)
     close(statistics.input_dependence(), left / total)
+    dead = analysis.AttentionStatistics(num_heads=2)
+    dead.add(np.zeros((3, 2, 4, 4)))
+    equal(dead.input_dependence(), [0, 0])
     by_distance = {}
     for (h, i, j), own in places.items():
         by_distance.setdefault(j - i, [[] for _ in range(H)])[h] += own

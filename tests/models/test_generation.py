@@ -95,6 +95,22 @@ def test_generate_returns_a_string_for_a_string_and_a_list_for_a_list():
     assert len(translator().generate(TEXTS[:2])) == 2
 
 
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("sources", "prompts", "match"),
+    [
+        (TEXTS[:2], ["fox"], "2 sources and 1 prompts"),
+        (TEXTS[:1], ["fox", "dog"], "1 sources and 2 prompts"),
+        ([], [], "at least one source"),
+        ([], None, "at least one source"),
+    ],
+)
+def test_each_source_has_a_prompt(sources, prompts, match):
+    texts = {"encoder_text": sources, "decoder_text": prompts}
+    with pytest.raises(ValueError, match=match):
+        translator().generate(sources if prompts is None else texts)
+
+
 @pytest.mark.parametrize("kind", ["R+V", MIXED, "translator"], ids=str)
 def test_every_sampler_keeps_the_prompt(kind):
     prompts = texts = ["a quick", "the lazy dog"]

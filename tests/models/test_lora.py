@@ -105,6 +105,39 @@ def test_files_of_lora_weights_contain_all_trained_weights(tmp_path):
         wrong.load_lora_weights(str(tmp_path / "one.lora.h5"))
 
 
+@pytest.mark.each_backend
+def test_a_task_that_was_called_uses_the_updates(tmp_path):
+    adapted = backbone()
+    adapted.enable_lora(2)
+    trained(adapted).save_lora_weights(str(tmp_path / "one.lora.h5"))
+    model = models.SynthesizerTextClassifier(backbone(), num_classes=2)
+    before = model.predict(INPUTS, verbose=0)
+    model.backbone.load_lora_weights(str(tmp_path / "one.lora.h5"))
+    after = model.predict(INPUTS, verbose=0)
+    close(after, model(INPUTS), atol=1e-6)
+    assert np.abs(after - before).max() > 0.01
+
+
+@pytest.mark.each_backend
+def test_a_task_that_has_generated_uses_the_updates():
+    made = models.SynthesizerBackbone(20, 1, 2, 8, 8, "R", causal=True)
+    model = models.SynthesizerCausalLM(made)
+    model.compile(sampler="greedy")
+    prompts = {
+        "token_ids": IDS,
+        "padding_mask": np.repeat(np.arange(8)[None] < 3, 4, axis=0),
+    }
+    before = model.generate(prompts, stop_token_ids=None)["token_ids"]
+    made.enable_lora(2)
+    rng = np.random.default_rng(0)
+    for weight in made.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    after = model.generate(prompts, stop_token_ids=None)["token_ids"]
+    assert (numpy(after) != numpy(before)).any()
+    model.compile(sampler="greedy")
+    equal(model.generate(prompts, stop_token_ids=None)["token_ids"], after)
+
+
 def test_whole_files_contain_the_sum_and_training_continues(tmp_path):
     model = backbone()
     model.enable_lora(2)

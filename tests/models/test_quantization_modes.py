@@ -75,6 +75,9 @@ def test_a_file_contains_a_quantized_task(mode, kind, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     close(again(x), after)
+    model.save_to_preset(tmp_path / "preset")
+    again = type(model).from_preset(tmp_path / "preset")
+    close(again(x), after)
 
 
 @before_3_16

@@ -20,6 +20,8 @@ def test_byte_pairs_restore_texts_exactly(tmp_path):
     # Learned: fewer tokens than bytes.
     assert len(tokenizer(targets[0])) < 0.7 * len(targets[0])
     preprocessor = models.SynthesizerCausalLMPreprocessor(tokenizer, 16)
+    for column in (np.array(texts), [x.encode() for x in texts]):
+        assert tokenizer(column) == tokenizer(texts)
     features, labels, _ = preprocessor(targets[:2])
     assert features["token_ids"][0][0] == tokenizer.start_token_id
     assert labels.shape == (2, 16)

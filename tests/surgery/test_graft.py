@@ -9,7 +9,7 @@ from backend import numpy
 from noise import noisy
 
 from keras_synth import fold, models
-from keras_synth.surgery import graft
+from keras_synth.surgery import graft, lengthen
 
 SIZES = {
     "vocabulary_size": 30,
@@ -259,10 +259,11 @@ def test_tasks_keep_their_heads_and_preprocessors(tmp_path):
         trained("gpt2"),
         keras_hub.models.GPT2CausalLMPreprocessor(tokenizer, 10),
     )
-    grafted = graft(lm, "R+V")
     expected = lm.compile(sampler="greedy") or lm.generate("ab", max_length=8)
-    grafted.compile(sampler="greedy")
+    grafted = graft(lm, "R+V")  # with the sampler
     assert grafted.generate("ab", max_length=8) == expected
+    copy = lengthen(grafted, 12)
+    assert isinstance(copy.sampler, keras_hub.samplers.GreedySampler)
     grafted.fit(["a b", "ab"], verbose=0)
     grafted.save(tmp_path / "lm.keras")
     again = keras.saving.load_model(tmp_path / "lm.keras")

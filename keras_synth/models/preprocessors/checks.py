@@ -37,10 +37,13 @@ def check_arguments(
         check_positive(name, length)
 
 
-def check_prompts(prompts: Any, tokenizer: Any, max_tokens: int) -> None:
+def check_prompts(
+    prompts: Any, tokenizer: Any, max_tokens: int, sources: Any = None
+) -> None:
     """Raises if a prompt is too long, because packing would cut it silently.
 
-    Prompts are a string or a column of strings.
+    Prompts, and the sources that they belong to, are a string or a column of
+    strings.
     """
     if in_graph([prompts]):
         return
@@ -52,6 +55,11 @@ def check_prompts(prompts: Any, tokenizer: Any, max_tokens: int) -> None:
         raise ValueError(
             "`generate` needs at least one prompt. Received: 0 prompts"
         )
+    if sources is not None and _count(sources) != len(texts):
+        raise ValueError(
+            "`generate` needs one prompt for each source. Received: "
+            f"{_count(sources)} sources and {len(texts)} prompts"
+        )
     longest = max(map(len, tokenizer(texts)))
     if longest > max_tokens:
         raise ValueError(
@@ -59,6 +67,18 @@ def check_prompts(prompts: Any, tokenizer: Any, max_tokens: int) -> None:
             f"Shorten it, or pass a larger max_length. Received: {longest} "
             "tokens"
         )
+
+
+def check_sources(sources: Any) -> None:
+    """Raises if there is no source, a string or one of a column."""
+    if not in_graph([sources]) and not _count(sources):
+        raise ValueError(
+            "`generate` needs at least one source. Received: 0 sources"
+        )
+
+
+def _count(texts):
+    return np.size(as_array(texts))
 
 
 def check_padding(inputs: dict[str, Any]) -> None:

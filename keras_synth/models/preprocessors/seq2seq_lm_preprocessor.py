@@ -12,6 +12,7 @@ from keras_synth.models.backbones.seq2seq_backbone import (
 from keras_synth.models.preprocessors.checks import (
     check_arguments,
     check_prompts,
+    check_sources,
     check_texts,
 )
 from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
@@ -113,8 +114,16 @@ class SynthesizerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         )
         if isinstance(x, dict):
             check_texts(x)
+            check_sources(x["encoder_text"])
             # One token is the start token.
-            check_prompts(x["decoder_text"], self.tokenizer, length - 1)
+            check_prompts(
+                x["decoder_text"],
+                self.tokenizer,
+                length - 1,
+                sources=x["encoder_text"],
+            )
+        else:
+            check_sources(x)
         return super().generate_preprocess(
             x,
             encoder_sequence_length=encoder_sequence_length,

@@ -151,6 +151,10 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
             )
         super().__init__(vocabulary=vocabulary, merges=merges, **kwargs)
 
+    def tokenize(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Returns token ids of texts: a string, a list or a tensor of them."""
+        return super().tokenize(_strings(inputs), *args, **kwargs)
+
     @classmethod
     def from_texts(
         cls, texts: Sequence[str], vocabulary_size: int, **kwargs: Any
@@ -272,15 +276,23 @@ class SynthesizerWordTokenizer(SynthesizerTokenizer):
         return cls([*WORD_PIECES, *words], **kwargs)
 
 
-def _between_spaces(texts):
-    """The words of texts: a string, a list of them, or a tensor."""
+def _strings(texts):
+    """Arrays and bytes as strings and lists of them. Tensors stay."""
     if isinstance(texts, np.ndarray):
         texts = texts.tolist()
     if isinstance(texts, bytes):
-        texts = texts.decode()
+        return texts.decode()
+    if isinstance(texts, (list, tuple)):
+        return [_strings(text) for text in texts]
+    return texts
+
+
+def _between_spaces(texts):
+    """The words of texts: a string, a list of them, or a tensor."""
+    texts = _strings(texts)
     if isinstance(texts, str):
         return texts.split()
-    if isinstance(texts, (list, tuple)):
+    if isinstance(texts, list):
         return [_between_spaces(text) for text in texts]
     import tensorflow as tf  # for KerasHub's tensors of texts
 

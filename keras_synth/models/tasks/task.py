@@ -164,8 +164,20 @@ class TaskMixin(ModelMixin):
             call = getattr(super(), method)
         else:
             call = functools.partial(getattr(keras.Model, method), self)
+        self._forget_other_variables()
         with kept_variables(self):
             return call(**kwargs)
+
+    def _forget_other_variables(self):
+        """Removes compiled functions from before LoRA changed the weights.
+
+        Keras does it after `quantize`. TensorFlow would call them.
+        """
+        present = tuple(map(id, self.variables))
+        if present != getattr(self, "_compiled_variables", present):
+            self.train_function = self.test_function = None
+            self.predict_function = self.generate_function = None
+        self._compiled_variables = present
 
     def preprocess_samples(self, x, y=None, sample_weight=None):
         """Preprocesses a batch; KerasHub calls it."""
@@ -185,6 +197,7 @@ class TaskMixin(ModelMixin):
         return apply_to_labels(self._encoded, labels)
 
     def make_generate_function(self) -> Any:
+        self._forget_other_variables()
         # Compiled functions cannot check the padding.
         if self.generate_function is None:
             function = super().make_generate_function()
@@ -312,16 +325,15 @@ class TaskMixin(ModelMixin):
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):
         """Loads a task from a preset, like KerasHub's tasks."""
-        if kwargs.get("dtype") is None and _is_mixed(preset):
-            # KerasHub's tasks do not load: "Invalid dtype: mixed_bfloat16".
-            kwargs["dtype"] = keras.config.dtype_policy()
+        policy = _policy(preset, cls, kwargs)
+        if policy is not None and kwargs.get("dtype") is None:
+            kwargs["dtype"] = policy
         try:
             task = super().from_preset(preset, load_weights, **kwargs)
         except TypeError as error:
             if "num_classes" in kwargs or "'num_classes'" not in str(error):
                 raise
-            file = pathlib.Path(preset) / "task.json"
-            saved = json.loads(file.read_text()) if file.exists() else {}
+            saved = _json(preset, "task.json")
             raise ValueError(
                 f"The preset must be of a {cls.__name__}. Load it by its own "
                 "class, or pass num_classes for a new classifier with its "
@@ -356,13 +368,27 @@ class TaskMixin(ModelMixin):
         return config
 
 
-def _is_mixed(preset):
-    """Whether the models of a preset's folder computed in mixed precision."""
-    file = pathlib.Path(preset) / "config.json"
-    saved = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    policy = saved.get("config", {}).get("dtype") or {}
-    name = str(policy.get("config", {}).get("name"))
-    return name.startswith("mixed_")
+def _policy(preset, cls, options):
+    """The policy for a preset's task, or `None` for that of its backbone."""
+    task = _json(preset, "task.json")
+    backbone = task.get("config", {}).get("backbone", {})
+    name = task.get("registered_name", "").rpartition(">")[2]
+    own = name == cls.__name__ and "num_classes" not in options
+    saved = backbone.get("config", {}).get("dtype") if own else None
+    if saved and saved.get("class_name") == "DTypePolicyMap":
+        # With the policies of quantized output layers.
+        return keras.dtype_policies.deserialize(saved)
+    policy = _json(preset, "config.json").get("config", {}).get("dtype") or {}
+    if str(policy.get("config", {}).get("name")).startswith("mixed_"):
+        # KerasHub's tasks do not load: "Invalid dtype: mixed_bfloat16".
+        return keras.config.dtype_policy()
+    return None
+
+
+def _json(preset, name):
+    """The content of a file in the folder of a preset, if it is there."""
+    file = pathlib.Path(preset) / name
+    return json.loads(file.read_text("utf-8")) if file.exists() else {}
 
 
 @contextlib.contextmanager
