@@ -159,7 +159,8 @@ class AttentionAxes:
         for group in map(slice, bounds, bounds[1:]):
             # Merged axes and the source's axes, along which weights are
             # normalised, must have their full size.
-            is_one = group.start != source and {*x.shape[group]} == {1}
+            ones = all(size == 1 for size in x.shape[group])
+            is_one = ones and group.start != source
             target += [1] * len(x.shape[group]) if is_one else sizes[group]
             merged.append(1 if is_one else math.prod(sizes[group]))
         return ops.reshape(ops.broadcast_to(x, target), merged)

@@ -71,7 +71,10 @@ class AttentionMask(NamedTuple):
                 the source.
             columns: Integer tensor or array `(..., c)`, positions of keys.
         """
-        rows, columns = rows[..., :, None], columns[..., None, :]
+        rows = rows[..., None]
+        # tf2onnx cannot convert `[..., None, :]` of a vector of open length.
+        vector = len(columns.shape) == 1
+        columns = columns[None] if vector else columns[..., None, :]
         distance = rows - columns
         allowed = [distance >= 0] if self.causal else []
         if self.window is not None:

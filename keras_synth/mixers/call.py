@@ -230,8 +230,11 @@ def is_padding(attention_mask, query):
     shape = getattr(attention_mask, "shape", None)
     if shape is None or len(query.shape) != 3:
         return False
-    batch, *others, _ = shape if len(shape) in (3, 4) else (1, 0)
-    return {*others} == {1} and (batch != 1 or query.shape[0] == 1)
+    if len(shape) not in (3, 4):
+        return False
+    batch, *others, _ = shape
+    of_all_queries = all(size == 1 for size in others)
+    return of_all_queries and (batch != 1 or query.shape[0] == 1)
 
 
 def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):

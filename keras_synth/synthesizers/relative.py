@@ -44,6 +44,10 @@ def _toeplitz(diagonals, rows, columns):
     Rows of length n are flattened, and rows of length n - 1 are read from the
     result. This shifts each row by one without gathering entries.
     """
+    if not (isinstance(rows, int) or ops.is_tensor(rows)):
+        # Exports of JAX and PyTorch cannot slice by products of open lengths.
+        i, j = (ops.arange(x, dtype="int32") for x in (rows, columns))
+        return take(diagonals, j - i[:, None] + (rows - 1), 1)[None]
     heads, count = diagonals.shape[0], rows + columns - 1
     padded = pad(diagonals, [[0, 0], [0, 1]])
     repeated = ops.broadcast_to(padded[:, None], (heads, rows, count + 1))

@@ -167,6 +167,40 @@ def test_mixers_with_fixed_shapes_have_our_outputs(name, format, tmp_path):
     check(of_kind("classifier", name), format, (3, LENGTH), tmp_path)
 
 
+# With open sizes, PyTorch records a Performer's as numbers.
+OPEN_LEFT_OUT = {
+    ("onnx", "tensorflow"): {"fnet", "mlp_mixer", "gmlp"},
+    ("onnx", "torch"): {"performer(features=8)"},
+    ("torch", "torch"): {"performer(features=8)", "longformer(window=1)"},
+}
+OPEN = [
+    x for x in ("tf_saved_model", "onnx", "torch") if None in HERE.get(x, ())
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, format",
+    [
+        (name, format)
+        for format in OPEN
+        for name in MIXERS
+        if name not in OPEN_LEFT_OUT.get((format, BACKEND), ())
+    ],
+)
+def test_mixers_with_open_shapes_have_our_outputs(name, format, tmp_path):
+    check(of_kind("classifier", name), format, HERE[format], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "format", slow_unless(["torch", "tf_saved_model"], OPEN)
+)
+@pytest.mark.parametrize("positions", ["sinusoidal", "t5_relative"])
+def test_positions_have_our_outputs(positions, format, tmp_path):
+    made = backbone("causal_lm", "V", positions=positions)
+    check(noisy(made, 0.3), format, HERE[format], tmp_path)
+
+
 # Open sizes that a format cannot have, or formats that a backend cannot write.
 REFUSED = [
     ("onnx", "jax", (None, LENGTH), "cannot leave open .'batch'."),
@@ -187,6 +221,32 @@ def test_open_sizes_that_a_format_lacks_are_errors(
 ):
     with pytest.raises(ValueError, match=message):
         exported.export(task("classifier"), tmp_path, format, shape)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.once
+@pytest.mark.skipif(BACKEND != "torch", reason="TensorFlow writes int8")
+@pytest.mark.parametrize(
+    ("mode", "dtype", "message"),
+    [("int8", "float32", "to int8"), (None, "mixed_bfloat16", "in bfloat16")],
+)
+def test_numbers_that_onnx_lacks_are_errors(mode, dtype, message, tmp_path):
+    body = backbone("classifier", "R", dtype=dtype)
+    model = models.SynthesizerTextClassifier(body, 2)
+    if mode:
+        model.quantize(mode)
+    with pytest.raises(ValueError, match=message):
+        exported.export(model, tmp_path, "onnx", (None, None))
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.once
+@pytest.mark.skipif(BACKEND != "torch", reason="others leave them open")
+@pytest.mark.skipif("onnx" not in HERE, reason="needs a writer of ONNX")
+def test_sizes_that_pytorch_would_fix_are_errors(tmp_path):
+    model = of_kind("classifier", "performer(features=8)")
+    with pytest.raises(ValueError, match=r"'batch', 'length'.*as numbers"):
+        exported.export(model, tmp_path, "onnx", (None, None))
     assert not [*tmp_path.iterdir()]
 
 

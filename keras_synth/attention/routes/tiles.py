@@ -93,7 +93,9 @@ class TilesRoute(Route):
         return 0.8 * min(1.0, visited(request) / max(1, lengths[1]))
 
     def is_portable(self, request: Request) -> bool:
-        return _has_plan(request)
+        lengths = request.target_length, request.source_length
+        known = all(isinstance(length, int) for length in lengths)
+        return known and _has_plan(request)
 
     def run(self, request: Request) -> Any:
         request = request.with_zero_keys()

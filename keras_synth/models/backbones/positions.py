@@ -71,7 +71,7 @@ def make_positions(
             max_length, initializer="uniform", **embedding
         ), None
     if positions == "sinusoidal":
-        return keras_hub.layers.SinePositionEncoding(**embedding), None
+        return SinePositions(**embedding), None
     if positions == "t5_relative":
         return None, RelativePositionBias(
             num_heads, bidirectional, dtype=dtype, name=f"{prefix}position_bias"
@@ -81,6 +81,17 @@ def make_positions(
         "None for models whose attention depends on positions. Received: "
         f"positions={positions!r}"
     )
+
+
+@keras.saving.register_keras_serializable(package="keras_synth")
+class SinePositions(keras_hub.layers.SinePositionEncoding):
+    """KerasHub's layer, which PyTorch also exports with an open length."""
+
+    def call(self, inputs, start_index=0, positions=None):
+        if positions is None:  # Keras finds no dtype for PyTorch's open length
+            positions = ops.arange(ops.shape(inputs)[-2], dtype="int32")
+            positions = ops.cast(positions + start_index, self.compute_dtype)
+        return super().call(inputs, positions=positions)
 
 
 @plain_layer.register(RelativePositionBias)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_synth import routes
+from keras_synth._backend.internals import sublayers
 from keras_synth.types import FilePath, Tensor
 
 BATCH = "batch"
@@ -64,6 +65,7 @@ def export(
             f'format="{format}" cannot be written on {backend}: '
             f"{IMPOSSIBLE[format, backend]}. Received: format={format!r}"
         )
+    _check_numbers(model, format, backend)
     specs = _specs(model, input_signature)
     inputs = {name: _axes(model, name, x.shape) for name, x in specs.items()}
     is_open = _check_open(format, backend, inputs)
@@ -88,6 +90,29 @@ def export(
             verbose=verbose,
             input_signature=[specs],
             **kwargs,
+        )
+
+
+def _check_numbers(model, format, backend):
+    """Raises if files of a format would not run a model's numbers."""
+    parts = sublayers(model)
+    if format in ("onnx", "openvino") and any(
+        part.compute_dtype == "bfloat16" for part in parts
+    ):
+        raise ValueError(
+            f'format="{format}" cannot contain bfloat16: its runtimes lack '
+            "some operations. Save a preset, load it by "
+            'from_preset(preset, dtype="float32"), and export that model. '
+            "Received: layers that compute in bfloat16"
+        )
+    modes = {part.quantization_mode for part in parts} & {"int8", "int4"}
+    if (format, backend) == ("onnx", "torch") and modes:
+        raise ValueError(
+            'format="onnx" on torch cannot contain Keras\' quantized layers: '
+            "ONNX Runtime does not load the file. Export the model before "
+            "`quantize`, and quantize the file with onnxruntime.quantization. "
+            "Or load the .keras file under TensorFlow, and export it there. "
+            f"Received: layers quantized to {', '.join(sorted(modes))}"
         )
 
 
@@ -154,24 +179,34 @@ def _axes(model, name, shape):
 
 def _check_open(format, backend, inputs):
     """Whether sizes are open; raises if a file cannot leave them open."""
-    is_open = {
-        axis.name for axes in inputs.values() for axis in axes if not axis.size
-    }
+    is_open = _open(inputs)
     allowed, reason = OPEN.get((format, backend), (is_open, ""))
     if MASKED in inputs and backend == "torch":
         allowed, reason = MASKED_LIMITS
     if not is_open <= allowed:
-        example = "(None, 128)" if allowed else "(8, 128)"
-        names = ", ".join(map(repr, inputs))
-        sizes = [tuple(axis.size for axis in axes) for axes in inputs.values()]
-        raise ValueError(
-            f'format="{format}" on {backend} cannot leave open '
-            f"{sorted(is_open - allowed)}: {reason}. Fix sizes by "
-            f"input_signature=[{{name: keras.InputSpec(shape={example}, "
-            f"dtype='int32', name=name) for name in ({names})}}], "
-            f"and pad inputs to them. Received: shapes={sizes}"
-        )
+        raise _size_error(format, backend, inputs, allowed, reason)
     return bool(is_open)
+
+
+def _open(inputs):
+    """The names of axes with open sizes."""
+    return {
+        axis.name for axes in inputs.values() for axis in axes if not axis.size
+    }
+
+
+def _size_error(format, backend, inputs, allowed, reason):
+    """The error for open sizes of which a file allows only some."""
+    example = "(None, 128)" if allowed else "(8, 128)"
+    names = ", ".join(map(repr, inputs))
+    sizes = [tuple(axis.size for axis in axes) for axes in inputs.values()]
+    return ValueError(
+        f'format="{format}" on {backend} cannot leave open '
+        f"{sorted(_open(inputs) - allowed)}: {reason}. Fix sizes by "
+        f"input_signature=[{{name: keras.InputSpec(shape={example}, "
+        f"dtype='int32', name=name) for name in ({names})}}], "
+        f"and pad inputs to them. Received: shapes={sizes}"
+    )
 
 
 def _polymorphic(inputs):
@@ -253,6 +288,18 @@ def _export_onnx(model, filepath, verbose, inputs, specs, opset_version=None):
         input_names=names,
         dynamic_shapes=(tuple(_dynamic(inputs).values()),),
     )
+    # PyTorch fixes a size that the model reads as a number, without an error.
+    made = dict(zip(names, program.model.graph.inputs, strict=True))
+    fixed = {
+        axis.name
+        for name, axes in inputs.items()
+        for axis, size in zip(axes, made[name].shape, strict=True)
+        if isinstance(size, int)
+    }
+    if fixed & _open(inputs):
+        reason = "PyTorch records these sizes of this model as numbers"
+        allowed = _open(inputs) - fixed
+        raise _size_error("onnx", "torch", inputs, allowed, reason)
     program.save(os.fspath(filepath))
     if verbose or verbose is None:
         print(f"Saved artifact at '{filepath}'.")
