@@ -35,8 +35,9 @@ for python in ${PYTHONS:-python3.11 python3.12 python3.13}; do
         echo "== the oldest versions on $python, $backend"
         chosen="not slow"
         test "$backend" = torch || chosen="each_backend and not once and not slow"
-        KERAS_BACKEND=$backend "$folder/bin/python" -m pytest -W default \
-            -m "$chosen" \
+        # Old packages warn; tests that run pytest inherit the option.
+        PYTEST_ADDOPTS="-W default" \
+            KERAS_BACKEND=$backend "$folder/bin/python" -m pytest -m "$chosen" \
             -n "${JOBS:-2}" --dist worksteal ${TESTS:-} \
             || failed="$failed $python/$backend"
     done
