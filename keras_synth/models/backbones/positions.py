@@ -97,6 +97,7 @@ class SinePositions(keras_hub.layers.SinePositionEncoding):
 @plain_layer.register(RelativePositionBias)
 @plain_layer.register(keras_hub.layers.PositionEmbedding)
 @plain_layer.register(keras_hub.layers.SinePositionEncoding)
+@plain_layer.register(SinePositions)
 def _plain(layer, graph):
     """An array: of a sequence they read only the length."""
 
