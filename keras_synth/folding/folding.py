@@ -141,8 +141,7 @@ class Folding:
         folded = type(layer).from_config(config)
         if not getattr(folded, "built", True):  # operations are not
             folded.build_from_config(layer.get_build_config())
-        if getattr(layer, "sampler", None) is not None:
-            folded.compile(sampler=layer.sampler)
+        keep_sampler(layer, folded)
         return folded
 
     def config(self, layer: Tensor) -> dict[str, Any]:
@@ -266,3 +265,9 @@ def _decoder(block, folding):
         folding = dataclasses.replace(folding, softmax=True)
         config["cross_synthesizer"] = folding.config(block.cross_attention)
     return config
+
+
+def keep_sampler(task: Any, made: Any) -> None:
+    """Compiles a new task with the sampler of the original, if it has one."""
+    if getattr(task, "sampler", None) is not None:
+        made.compile(sampler=task.sampler)

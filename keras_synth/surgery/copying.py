@@ -7,6 +7,7 @@ import keras
 import keras_hub
 
 from keras_synth._backend.internals import set_trainable, sublayers
+from keras_synth.folding.folding import keep_sampler
 from keras_synth.folding.synthesizers import copy_variables
 from keras_synth.models.tasks.folding import shortened
 from keras_synth.surgery.synthesized import backbone_like, task_class
@@ -182,12 +183,6 @@ def cut_to(preprocessor: Any, max_length: int | None) -> Any:
 
 
 # --- checks -------------------------------------------------------------------
-
-
-def keep_sampler(task: Any, made: Any) -> None:
-    """Compiles a new task with the sampler of the original, if it has one."""
-    if getattr(task, "sampler", None) is not None:
-        made.compile(sampler=task.sampler)
 
 
 def check_model(model: Any, verb: str) -> None:

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_synth import models
 from keras_synth._backend.checks import check_positive
+from keras_synth.folding.folding import keep_sampler
 from keras_synth.models import (
     SynthesizerBackbone,
     SynthesizerSeq2SeqBackbone,
@@ -18,7 +19,7 @@ from keras_synth.surgery.conversions import (
     check_compares,
     register,
 )
-from keras_synth.surgery.copying import cut_to, keep_sampler
+from keras_synth.surgery.copying import cut_to
 from keras_synth.surgery.places import attention_of, holders
 
 LENGTHS = ("max_sequence_length", "max_decoder_length")

@@ -167,7 +167,8 @@ def test_mixers_with_fixed_shapes_have_our_outputs(name, format, tmp_path):
     check(of_kind("classifier", name), format, (3, LENGTH), tmp_path)
 
 
-# With open sizes, PyTorch records a Performer's as numbers.
+# What converters lack for open sizes (FFT, erfc), and sizes that PyTorch
+# records as numbers.
 OPEN_LEFT_OUT = {
     ("tf_saved_model", "jax"): {"fnet"},
     ("onnx", "tensorflow"): {"fnet", "mlp_mixer", "gmlp"},

@@ -2,8 +2,6 @@
 
 import contextlib
 import functools
-import json
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +13,7 @@ from keras_synth._backend.internals import kept_variables, sublayers
 from keras_synth._backend.policies import with_policies
 from keras_synth.models.preprocessors.checks import check_padding
 from keras_synth.models.saving.model import ModelMixin
+from keras_synth.models.saving.presets import policy_of_task, read_json
 from keras_synth.models.tasks.examples import (
     batches_of,
     check_not_a_stream,
@@ -169,9 +168,10 @@ class TaskMixin(ModelMixin):
             return call(**kwargs)
 
     def _forget_other_variables(self):
-        """Removes compiled functions from before LoRA changed the weights.
+        """Removes functions that were compiled before LoRA changed the weights.
 
-        Keras does it after `quantize`. TensorFlow would call them.
+        On TensorFlow they would ignore the updates. Keras removes them after
+        `quantize`.
         """
         present = tuple(map(id, self.variables))
         if present != getattr(self, "_compiled_variables", present):
@@ -325,7 +325,7 @@ class TaskMixin(ModelMixin):
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):
         """Loads a task from a preset, like KerasHub's tasks."""
-        policy = _policy(preset, cls, kwargs)
+        policy = policy_of_task(preset, cls, kwargs)
         if policy is not None and kwargs.get("dtype") is None:
             kwargs["dtype"] = policy
         try:
@@ -333,7 +333,7 @@ class TaskMixin(ModelMixin):
         except TypeError as error:
             if "num_classes" in kwargs or "'num_classes'" not in str(error):
                 raise
-            saved = _json(preset, "task.json")
+            saved = read_json(preset, "task.json")
             raise ValueError(
                 f"The preset must be of a {cls.__name__}. Load it by its own "
                 "class, or pass num_classes for a new classifier with its "
@@ -366,29 +366,6 @@ class TaskMixin(ModelMixin):
         backbone = config["backbone"]["config"]
         config["backbone"]["config"] = with_policies(self, backbone)
         return config
-
-
-def _policy(preset, cls, options):
-    """The policy for a preset's task, or `None` for that of its backbone."""
-    task = _json(preset, "task.json")
-    backbone = task.get("config", {}).get("backbone", {})
-    name = task.get("registered_name", "").rpartition(">")[2]
-    own = name == cls.__name__ and "num_classes" not in options
-    saved = backbone.get("config", {}).get("dtype") if own else None
-    if saved and saved.get("class_name") == "DTypePolicyMap":
-        # With the policies of quantized output layers.
-        return keras.dtype_policies.deserialize(saved)
-    policy = _json(preset, "config.json").get("config", {}).get("dtype") or {}
-    if str(policy.get("config", {}).get("name")).startswith("mixed_"):
-        # KerasHub's tasks do not load: "Invalid dtype: mixed_bfloat16".
-        return keras.config.dtype_policy()
-    return None
-
-
-def _json(preset, name):
-    """The content of a file in the folder of a preset, if it is there."""
-    file = pathlib.Path(preset) / name
-    return json.loads(file.read_text("utf-8")) if file.exists() else {}
 
 
 @contextlib.contextmanager
