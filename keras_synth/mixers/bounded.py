@@ -46,7 +46,8 @@ class BoundedMixer(MultiHeadMixer):
         if not self._queries_are_keys:
             tensors.insert(0, masks.zero_padding(queries, mask.keys))
         length = ops.shape(keys)[1]
-        behind = -(-length // self._block) * self._block - length
+        blocks = (length + self._block - 1) // self._block
+        behind = blocks * self._block - length
         is_token = pad(as_integers(mask.keys, keys), [[0, 0], [0, behind]])
         widths = [[0, 0], [0, behind], [0, 0], [0, 0]]
         tensors = [heads_first(pad(x, widths)) for x in tensors]

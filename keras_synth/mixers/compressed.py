@@ -125,7 +125,7 @@ class CompressedAttention(MultiHeadMixer):
         """`(B, S, ...) -> (B, M, kernel, ...)`, zero beyond the end."""
         batch, length, *others = ops.shape(x)
         stride = self.stride
-        number = -(-length // stride)
+        number = (length + stride - 1) // stride
         runs = -(-self.kernel // stride)  # of `stride` tokens, in a window
         behind = (number + runs - 1) * stride - length
         x = pad(x, [[0, 0], [0, behind], *([0, 0] for _ in others)])

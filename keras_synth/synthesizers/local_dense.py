@@ -126,7 +126,7 @@ def _rotated(band):
     the result. This shifts each row by one without gathering entries.
     """
     batch, length, heads, size = ops.shape(band)
-    blocks = -(-length // size)  # rotations repeat after n rows
+    blocks = (length + size - 1) // size  # rotations repeat after n rows
     band = pad(band, [[0, 0], [0, blocks * size - length], [0, 0], [0, 0]])
     band = ops.reshape(band, (batch, blocks, size, heads, size))
     band = ops.transpose(band, (0, 1, 3, 2, 4))

@@ -167,13 +167,21 @@ def test_mixers_with_fixed_shapes_have_our_outputs(name, format, tmp_path):
     check(of_kind("classifier", name), format, (3, LENGTH), tmp_path)
 
 
+# Those with groups of tokens, whose number depends on an open length.
+GROUPS = [
+    "local_dense(window=2)",
+    "compressed(kernel=3, stride=2)",
+    "sinkhorn(block_size=4)",
+]
 # What converters lack for open sizes (FFT, erfc), and sizes that PyTorch
 # records as numbers.
 OPEN_LEFT_OUT = {
     ("tf_saved_model", "jax"): {"fnet"},
     ("onnx", "tensorflow"): {"fnet", "mlp_mixer", "gmlp"},
-    ("onnx", "torch"): {"performer(features=8)"},
-    ("torch", "torch"): {"performer(features=8)", "longformer(window=1)"},
+    ("onnx", "torch"): {"performer(features=8)", GROUPS[-1]},
+    ("torch", "torch"): {
+        *("performer(features=8)", "longformer(window=1)", *GROUPS)
+    },
 }
 OPEN = [
     x for x in ("tf_saved_model", "onnx", "torch") if None in HERE.get(x, ())
@@ -186,7 +194,7 @@ OPEN = [
     [
         (name, format)
         for format in OPEN
-        for name in MIXERS
+        for name in [*MIXERS, *GROUPS]
         if name not in OPEN_LEFT_OUT.get((format, BACKEND), ())
     ],
 )
@@ -239,6 +247,16 @@ def test_numbers_that_onnx_lacks_are_errors(mode, dtype, message, tmp_path):
         model.quantize(mode)
     with pytest.raises(ValueError, match=message):
         exported.export(model, tmp_path, "onnx", (None, None))
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.skipif("onnx" not in HERE, reason="needs a writer of ONNX")
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="others have erfc")
+def test_operations_that_onnx_lacks_are_errors(tmp_path):
+    with pytest.raises(ValueError, match=r"lacks an operation.*Erfc"):
+        exported.export(
+            of_kind("classifier", "gmlp"), tmp_path, "onnx", (3, LENGTH)
+        )
     assert not [*tmp_path.iterdir()]
 
 

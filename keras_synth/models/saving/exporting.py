@@ -91,6 +91,8 @@ def export(
             input_signature=[specs],
             **kwargs,
         )
+    if format == "onnx":
+        _check_operations(filepath, backend)
 
 
 def _check_numbers(model, format, backend):
@@ -114,6 +116,22 @@ def _check_numbers(model, format, backend):
             "Or load the .keras file under TensorFlow, and export it there. "
             f"Received: layers quantized to {', '.join(sorted(modes))}"
         )
+
+
+def _check_operations(filepath, backend):
+    """Deletes a file with operations that ONNX lacks, and raises."""
+    import onnx
+
+    try:
+        onnx.checker.check_model(os.fspath(filepath))
+    except onnx.checker.ValidationError as error:
+        os.remove(filepath)
+        raise ValueError(
+            f'format="onnx" on {backend} cannot contain this model: its '
+            "converter lacks an operation. Save the model, load it under "
+            "PyTorch, and export it there. "
+            f"Received: {str(error).splitlines()[0]}"
+        ) from error
 
 
 @contextlib.contextmanager
