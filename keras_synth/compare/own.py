@@ -91,20 +91,13 @@ class Rows(EpochBatches):
     """Batches of a split: full ones in random order, or all in order."""
 
     def __init__(self, split, batch_size, shuffle=True, seed=0):
-        super().__init__(seed, 0)
-        self.split, self.size, self.shuffle = split, batch_size, shuffle
-
-    def __len__(self):
-        count = len(self.split["y"])
-        return count // self.size if self.shuffle else -(-count // self.size)
-
-    def make_plan(self, epoch):
-        rows = np.arange(len(self.split["y"]))
-        rng = np.random.default_rng((self.seed, epoch))
-        return rng.permutation(rows) if self.shuffle else rows
+        super().__init__(
+            len(split["y"]), batch_size, shuffle, shuffle, seed=seed
+        )
+        self.split = split
 
     def __getitem__(self, index):
-        rows = self.plan(self.epoch)[index * self.size :][: self.size]
+        rows = self.rows(index)
         return _nested({k: x[rows] for k, x in self.split.items()})
 
 

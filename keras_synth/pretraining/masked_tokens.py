@@ -3,7 +3,6 @@
 Devlin et al., 2019, https://arxiv.org/abs/1810.04805, section 3.1.
 """
 
-import math
 import zlib
 from collections.abc import Sequence
 from numbers import Real
@@ -149,28 +148,15 @@ class MaskedTokens(EpochBatches):
         seed: int = 0,
         epoch: int = 0,
     ) -> None:
-        super().__init__(seed, epoch)
         self.features = {k: np.asarray(x) for k, x in features.items()}
         self.options = mask_token_id, vocabulary_size, special_token_ids
-        self.batch_size = check_positive("batch_size", batch_size)
-        self.shuffle, self.drop_remainder = shuffle, drop_remainder
-
-    def __len__(self):
-        """The number of batches per epoch."""
-        batches = len(self.features["token_ids"]) / self.batch_size
-        return int(batches if self.drop_remainder else math.ceil(batches))
-
-    def make_plan(self, epoch: int) -> Tensor:
-        """The rows of an epoch, in order."""
         count = len(self.features["token_ids"])
-        if not self.shuffle:
-            return np.arange(count)
-        return np.random.default_rng((self.seed, epoch)).permutation(count)
+        super().__init__(
+            count, batch_size, shuffle, drop_remainder, seed, epoch
+        )
 
     def __getitem__(self, index):
-        epoch = self.epoch if self.shuffle else 0
-        first = index * self.batch_size
-        rows = self.plan(epoch)[first : first + self.batch_size]
+        epoch, rows = self.epoch if self.shuffle else 0, self.rows(index)
         features = {name: x[rows] for name, x in self.features.items()}
         hidden, positions, labels, weights = mask_tokens(
             features["token_ids"], *self.options, self.seed, epoch

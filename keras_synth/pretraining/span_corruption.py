@@ -145,8 +145,6 @@ class SpanCorruption(EpochBatches):
         seed: int = 0,
         epoch: int = 0,
     ) -> None:
-        super().__init__(seed, epoch)
-        self.batch_size = check_positive("batch_size", batch_size)
         self.vocabulary_size = check_positive(
             "vocabulary_size", vocabulary_size
         )
@@ -162,7 +160,6 @@ class SpanCorruption(EpochBatches):
                 f"noise_density={noise_density}, "
                 f"mean_noise_span_length={mean_noise_span_length}"
             )
-        self.shuffle = shuffle
         self.length = _window_length(inputs_length, *self.options)
         self.end_token_id = end_token_id
         self.start_token_id = start_token_id
@@ -173,7 +170,15 @@ class SpanCorruption(EpochBatches):
                 f"texts. Received: {self.tokens.dtype} of shape "
                 f"{self.tokens.shape}"
             )
-        needed = self.length * (self.batch_size if shuffle else 1)
+        super().__init__(
+            len(self.tokens) // self.length,
+            batch_size,
+            shuffle,
+            drop_remainder=shuffle,
+            seed=seed,
+            epoch=epoch,
+        )
+        needed = self.length * (batch_size if shuffle else 1)
         if len(self.tokens) < needed:
             raise ValueError(
                 f"One batch needs {needed} tokens. Pass more texts, a smaller "
@@ -190,28 +195,17 @@ class SpanCorruption(EpochBatches):
                 f"{self.tokens.max()}"
             )
 
-    def __len__(self):
-        """The number of batches per epoch."""
-        count = len(self.tokens) // self.length
-        if self.shuffle:
-            return count // self.batch_size
-        return -(-count // self.batch_size)
-
     def make_plan(self, epoch: int) -> Any:
-        """The windows of an epoch, in order: the first token of each."""
-        count = len(self.tokens) // self.length
+        """The first token of each window of an epoch, in order."""
         if not self.shuffle:
-            return self.length * np.arange(count)
+            return self.length * np.arange(self.count)
         rng = np.random.default_rng((self.seed, epoch))
         # Windows begin at another token in each epoch.
-        first = rng.integers(len(self.tokens) - count * self.length + 1)
-        return first + self.length * rng.permutation(count)
+        first = rng.integers(len(self.tokens) - self.count * self.length + 1)
+        return first + self.length * rng.permutation(self.count)
 
     def __getitem__(self, index):
-        starts = self.plan(self.epoch)
-        size = self.batch_size
-        starts = starts[index * size : (index + 1) * size]
-        pairs = [self._corrupted(start) for start in starts]
+        pairs = [self._corrupted(start) for start in self.rows(index)]
         inputs, targets = (np.stack(side) for side in zip(*pairs, strict=True))
         first = np.full((len(targets), 1), self.start_token_id, targets.dtype)
         features = {

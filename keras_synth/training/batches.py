@@ -13,49 +13,73 @@ SIDES = ("encoder_", "decoder_")  # targets come last
 
 
 class EpochBatches(keras.utils.PyDataset):
-    """Batches whose order depends only on a seed and the epoch.
+    """Batches whose rows depend only on a seed and the epoch.
+
+    Subclasses implement `__getitem__` by `rows`.
 
     Args:
+        count: Integer, number of examples.
+        batch_size: Integer, examples per batch.
+        shuffle: Whether rows have another random order in each epoch.
+        drop_remainder: Whether to omit a smaller last batch.
         seed: Non-negative integer.
         epoch: Non-negative integer, the first epoch; an attribute that
             increases with each pass.
 
     Example:
 
-    >>> class Shuffled(keras_synth.training.EpochBatches):
-    ...     def make_plan(self, epoch):
-    ...         return np.random.default_rng((self.seed, epoch)).permutation(6)
-    ...
-    ...     def __len__(self):
-    ...         return 3
-    ...
+    >>> class Squares(keras_synth.training.EpochBatches):
     ...     def __getitem__(self, index):
-    ...         return self.plan(self.epoch)[2 * index : 2 * index + 2]
-    >>> batches = Shuffled(seed=0, epoch=0)
+    ...         return self.rows(index) ** 2
+    >>> batches = Squares(count=5, batch_size=2)
     >>> sorted(int(i) for batch in batches for i in batch)
-    [0, 1, 2, 3, 4, 5]
+    [0, 1, 4, 9, 16]
     """
 
-    def __init__(self, seed: int, epoch: int) -> None:
+    def __init__(
+        self,
+        count: int,
+        batch_size: int,
+        shuffle: bool = True,
+        drop_remainder: bool = False,
+        seed: int = 0,
+        epoch: int = 0,
+    ) -> None:
         super().__init__()
+        self.count = count
+        self.batch_size = check_positive("batch_size", batch_size)
+        self.shuffle, self.drop_remainder = shuffle, drop_remainder
         self.seed = check_number("seed", seed)
         self.epoch = check_number("epoch", epoch)
         self._planned: tuple[int, Any] | None = None
+
+    def __len__(self):
+        """The number of batches per epoch."""
+        if self.drop_remainder:
+            return self.count // self.batch_size
+        return -(-self.count // self.batch_size)
 
     def on_epoch_end(self) -> None:
         """Starts the next epoch; Keras calls it."""
         self.epoch += 1
 
-    def plan(self, epoch: int) -> Any:
+    def plan(self) -> Any:
         """The result of `make_plan`, made once for each epoch."""
         planned = self._planned
-        if planned is None or planned[0] != epoch:
-            self._planned = planned = epoch, self.make_plan(epoch)
+        if planned is None or planned[0] != self.epoch:
+            self._planned = planned = self.epoch, self.make_plan(self.epoch)
         return planned[1]
 
     def make_plan(self, epoch: int) -> Any:
-        """Returns the data from which an epoch's batches are made."""
-        raise NotImplementedError
+        """Returns the rows of an epoch, in order."""
+        if not self.shuffle:
+            return np.arange(self.count)
+        return np.random.default_rng((self.seed, epoch)).permutation(self.count)
+
+    def rows(self, index: int) -> Tensor:
+        """Returns the rows of a batch."""
+        first = index * self.batch_size
+        return self.plan()[first : first + self.batch_size]
 
 
 class LengthBuckets(EpochBatches):
@@ -119,8 +143,6 @@ class LengthBuckets(EpochBatches):
         epoch: int = 0,
         sample_weight: Tensor | None = None,
     ) -> None:
-        super().__init__(seed, epoch)
-        check_positive("batch_size", batch_size)
         self.features = {k: _array(x) for k, x in features.items()}
         self.labels = _array(labels)
         self.sample_weight = sample_weight
@@ -134,22 +156,16 @@ class LengthBuckets(EpochBatches):
         self.lengths = np.array(
             [*sorted(x for x in shorter if x < longest), longest]
         )
-        self.batch_size = batch_size
-        self.shuffle = shuffle
-        self.drop_remainder = drop_remainder
+        super().__init__(
+            len(self.labels), batch_size, shuffle, drop_remainder, seed, epoch
+        )
         real = np.max(
             [(mask != 0).sum(axis=1) for mask in masks.values()], axis=0
         )
         self._buckets: Any = np.searchsorted(self.lengths, real)
 
-    def __len__(self):
-        """The number of batches per epoch."""
-        if self.drop_remainder:
-            return len(self.labels) // self.batch_size
-        return -(-len(self.labels) // self.batch_size)
-
     def __getitem__(self, index):
-        length, rows = self.plan(self.epoch)[index]
+        length, rows = self.plan()[index]
         features = {k: x[rows, :length] for k, x in self.features.items()}
         if self.sample_weight is None:
             return features, self.labels[rows]
@@ -158,7 +174,7 @@ class LengthBuckets(EpochBatches):
 
     def make_plan(self, epoch: int) -> Any:
         """The batches of an epoch, as `(length, row indices)`."""
-        rows = np.arange(len(self.labels))
+        rows = np.arange(self.count)
         rng = np.random.default_rng((self.seed, epoch))
         if self.shuffle or self.drop_remainder:
             rng.shuffle(rows)
