@@ -6,7 +6,7 @@ function then does the next best thing.
 
 import contextlib
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -91,6 +91,19 @@ def set_trainable(layer: Any, value: bool) -> None:
     # With TensorFlow, assigning the value that a layer has does nothing.
     layer.trainable = not value
     layer.trainable = value
+
+
+@contextlib.contextmanager
+def replaced_call(layer: Any, call: Callable[..., Any]) -> Iterator[None]:
+    """Replaces the method `call` of a layer in a `with` block."""
+    own = vars(layer)
+    before = {name: x for name, x in own.items() if name == "call"}
+    own["call"] = call  # without `setattr`, which Keras tracks
+    try:
+        yield
+    finally:
+        del own["call"]
+        own.update(before)
 
 
 def is_empty(variable: Any) -> bool:

@@ -10,11 +10,11 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.execution import without_gradients
-from keras_synth._backend.internals import sublayers
+from keras_synth._backend.internals import replaced_call, sublayers
 from keras_synth.analysis.recording import (
     CapturedAttention,
     Recorder,
-    asked_for_scores,
+    asking_for_scores,
 )
 from keras_synth.mixers.call import OBSERVER
 from keras_synth.mixers.mixer import Mixer
@@ -125,7 +125,8 @@ def observe(
             if not (
                 isinstance(layer, Mixer) and type(layer).call is Mixer.call
             ):
-                stack.enter_context(asked_for_scores(layer, recorder))
+                call = asking_for_scores(layer, recorder)
+                stack.enter_context(replaced_call(layer, call))
         token = OBSERVER.set(recorder)  # type: ignore[arg-type]
         stack.callback(OBSERVER.reset, token)
         model(inputs, training=False)

@@ -1,10 +1,9 @@
 """Recorders of calls of attention layers.
 
 Mixers of this package pass each call to the observer, if there is one. For
-Keras' layers the recorder replaces `call`.
+Keras' layers `capture` replaces `call`.
 """
 
-import contextlib
 import inspect
 from typing import NamedTuple
 
@@ -165,12 +164,9 @@ def _logits(synthesizer, query, keys, length):
             yield from _logits(part, query, own_keys, length)
 
 
-@contextlib.contextmanager
-def asked_for_scores(layer, recorder):
-    """Replaces the `call` of a layer that returns its attention scores."""
-    signature = inspect.signature(type(layer).call)
-    call, own = layer.call, vars(layer)
-    before = {k: x for k, x in own.items() if k == "call"}
+def asking_for_scores(layer, recorder):
+    """The `call` of a layer, which also records its attention scores."""
+    signature, call = inspect.signature(type(layer).call), layer.call
 
     def observing(*args, **kwargs):
         given = signature.bind(layer, *args, **kwargs).arguments
@@ -189,12 +185,7 @@ def asked_for_scores(layer, recorder):
         found = (output, *([weights] if scores else []), *others)
         return found if len(found) > 1 else output
 
-    own["call"] = observing  # without `setattr`, which Keras tracks
-    try:
-        yield
-    finally:
-        del own["call"]
-        own.update(before)
+    return observing
 
 
 def _visible_by_arguments(layer, query, value, weights, given):

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras_hub
 
+from keras_synth._backend.internals import replaced_call
 from keras_synth.surgery.places import (
     holders,
     inputs_of,
@@ -70,7 +71,6 @@ def _outputs_of(layers: list[Any]) -> Iterator[list[Any]]:
     They are pairs of a tensor and its padding mask, or `None`.
     """
     found: list[Any] = []
-    calls = [vars(layer).get("call") for layer in layers]
 
     def observed(layer):
         call, signature = layer.call, inspect.signature(type(layer).call)
@@ -85,15 +85,10 @@ def _outputs_of(layers: list[Any]) -> Iterator[list[Any]]:
 
         return observing
 
-    for layer in layers:
-        vars(layer)["call"] = observed(layer)  # Keras tracks `setattr`
-    try:
+    with contextlib.ExitStack() as stack:
+        for layer in layers:
+            stack.enter_context(replaced_call(layer, observed(layer)))
         yield found
-    finally:
-        for layer, call in zip(layers, calls, strict=True):
-            del vars(layer)["call"]
-            if call is not None:
-                vars(layer)["call"] = call
 
 
 def _named(model, outputs):
