@@ -149,6 +149,13 @@ class Tagging(Task):
 
     def prepare(self, settings, source, log):
         splits = data.examples(self, settings, source)
+        for texts, tags in splits:
+            for part in (texts, tags):
+                if not isinstance(part, list) or isinstance(part[0], str):
+                    raise ValueError(
+                        "The task tagging needs sentences of words and their "
+                        f"tags (.conllu). Received: {part[0]!r:.60}"
+                    )
         found, names = numbered(
             [[tag for row in y for tag in row] for _, y in splits]
         )

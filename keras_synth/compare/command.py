@@ -87,6 +87,8 @@ def main(arguments=None):
             raise  # a fault of this package or of the user's modules
         extra = "ray" if package == "ray" else "compare"
         parser.stop(f'needs {package}: pip install "keras-synth[{extra}]"')
+    except (FileExistsError, NotADirectoryError) as error:
+        parser.stop(f"--output must be a folder. Received: {error}")
     except OSError as error:
         parser.stop(f"{error}. Repeat the command with --resume to continue.")
     except (ImportError, ValueError) as error:

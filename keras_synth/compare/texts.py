@@ -59,7 +59,7 @@ class Texts(Task):
         tokenizer = tokenizer_of(notes)
         log(f"Tokenizing {sum(map(len, splits)):,} lines")
         found = [
-            np.concatenate([np.asarray(x) for x in tokenizer(lines)])
+            np.concatenate([np.asarray(x, "int32") for x in tokenizer(lines)])
             for lines in splits
         ]
         if settings["examples"] and source.data:
@@ -74,7 +74,7 @@ class Texts(Task):
         notes["baseline"] = {"name": "frequencies", "score": score}
         counts = (f"{len(ids):,}" for ids in found)
         log("Tokens: {} training, {} validation, {} test".format(*counts))
-        return [{"tokens": ids.astype("int32")} for ids in found], notes
+        return [{"tokens": ids} for ids in found], notes
 
     def lines(self, lines, settings):
         """Returns the lines to tokenize."""

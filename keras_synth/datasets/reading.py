@@ -2,10 +2,11 @@
 
 import contextlib
 import csv
+import functools
 import gzip
 import io
 import itertools
-import warnings
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,14 @@ from keras_synth.types import FilePath
 
 TABLES = ("csv", "tsv", "jsonl")
 FORMATS = (*TABLES, "folders", "lines", "conllu", "text")
+# Options of formats that do not use all.
+_USED: dict[str, tuple[str, ...]] = {
+    "jsonl": ("text", "label", "skip_empty"),
+    "folders": ("skip_empty",),
+    "lines": ("skip_empty",),
+    "conllu": (),
+    "text": (),
+}
 _CONLLU_FIELDS, _CONLLU_TAG = 10, 3  # ID, FORM, LEMMA, UPOS, ...
 _SEPARATOR_HINT = (
     ' If its columns have another separator, pass it, such as delimiter=";".'
@@ -56,7 +65,8 @@ def read(
             columns make pairs.
         label: Name or number of the column of labels. With several columns, the
             label of a row is a list. `None` reads only texts.
-        header: Whether the first row of a table has the names of columns.
+        header: Whether the first row of a CSV or TSV file has the names of
+            columns.
         delimiter: Separator of columns; by default a comma, or in TSV a tab.
         skip_empty: Whether to omit rows, pairs of lines or files of a class
             with an empty text or label.
@@ -88,25 +98,28 @@ def read(
             f"`lines`, and one for others. Received: format={format!r} for "
             f"{[*map(str, paths)]}"
         )
-    if format in TABLES:
-        sep = delimiter or ("\t" if format == "tsv" else ",")
-        table = _table(first, format, sep, header)
-        return _columns(first, table, text, label, skip_empty)
-    options: list[tuple[str, Any, Any]] = [
-        ("text", text, "text"),
-        ("label", label, "label"),
-        ("header", header, True),
-        ("delimiter", delimiter, None),
-    ]
-    if format in ("conllu", "text"):
-        options.append(("skip_empty", skip_empty, False))
-    unused = {name: x for name, x, default in options if x != default}
+    options: dict[str, tuple[Any, Any]] = {
+        "text": (text, "text"),
+        "label": (label, "label"),
+        "header": (header, True),
+        "delimiter": (delimiter, None),
+        "skip_empty": (skip_empty, False),
+    }
+    unused = {
+        name: value
+        for name, (value, default) in options.items()
+        if value != default and name not in _USED.get(format, options)
+    }
     if unused:
         raise ValueError(
             f"The format {format!r} does not use {', '.join(unused)}. Leave "
             "out these options, or pass another format. Received: "
             f"{unused} for {first}"
         )
+    if format in TABLES:
+        sep = delimiter or ("\t" if format == "tsv" else ",")
+        table = _table(first, format, sep, header)
+        return _columns(first, table, text, label, skip_empty)
     if format == "lines":
         return _parallel_lines(paths, skip_empty)
     if format == "folders":
@@ -148,34 +161,49 @@ def _table(path, format, sep, header):
         raise ImportError(
             "Reading tables needs pandas: pip install pandas"
         ) from error
+    if format == "jsonl":
+        return pd.DataFrame(_objects(path), dtype=object)
     try:
-        if format == "jsonl":
-            return pd.read_json(
-                path, lines=True, dtype=False, encoding="utf-8-sig"
-            )
-        with warnings.catch_warnings():
-            # Rows with more fields than the header.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(
-                path,
-                index_col=False,
-                sep=sep,
-                header=0 if header else None,
-                dtype=str,
-                keep_default_na=False,
-                quoting=csv.QUOTE_NONE
-                if format == "tsv"
-                else csv.QUOTE_MINIMAL,
-                encoding="utf-8-sig",
-            )
+        rows = functools.partial(
+            pd.read_csv,
+            path,
+            sep=sep,
+            header=None,
+            dtype=str,
+            keep_default_na=False,
+            quoting=csv.QUOTE_NONE if format == "tsv" else csv.QUOTE_MINIMAL,
+            encoding="utf-8-sig",
+        )
+        # In a single column an empty line is an empty text.
+        alone = rows(nrows=1).shape[1] == 1
+        table = rows(skip_blank_lines=not alone)
     except UnicodeDecodeError as error:
         raise _not_utf8(path, error) from error
-    except (ValueError, pd.errors.ParserWarning) as error:
-        hint = "" if format == "jsonl" else _SEPARATOR_HINT
+    except ValueError as error:
         raise ValueError(
-            f"{path} cannot be read as {format}.{hint} Received: "
+            f"{path} cannot be read as {format}.{_SEPARATOR_HINT} Received: "
             f"{' '.join(str(error).split())}"
         ) from error
+    while alone and len(table) and _is_blank(table.iloc[-1, 0]):
+        table = table[:-1]
+    return table[1:].set_axis(table.iloc[0], axis=1) if header else table
+
+
+def _objects(path):
+    """The objects of a file with one on each line."""
+    found = []
+    for number, line in enumerate(lines_of(_open(path)), 1):
+        if line.strip():
+            try:
+                found.append(dict(json.loads(line)))
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"{path}, line {number}: each line must be a JSON object. "
+                    f"Received: {line.strip():.60}"
+                ) from error
+    if not found:
+        raise ValueError(f"{path} must have at least one row. Received: 0 rows")
+    return found
 
 
 def _columns(path, table, text, label, skip_empty):
@@ -191,6 +219,11 @@ def _columns(path, table, text, label, skip_empty):
                 "`label` (in a command --text and --label), or numbers and "
                 f"header=False (--no-header).{_SEPARATOR_HINT} Received: "
                 f"columns {[*table.columns]}"
+            )
+        if [*table.columns].count(name) > 1:
+            raise ValueError(
+                f"{path} must have one column {name!r}. Rename the others. "
+                f"Received: columns {[*table.columns]}"
             )
     if len({*sides, *answers}) < len(sides) + len(answers):
         raise ValueError(

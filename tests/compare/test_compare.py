@@ -117,6 +117,9 @@ ERRORS = {
     "compare --seeds -1": "--seeds: must be at least 0",
     "compare --data one.csv": "must have at least two classes",
     "compare --data floats.csv": "pass --task scores",
+    "compare --task tagging --data one.csv": "needs sentences of words",
+    "compare --task tagging --data floats.csv": "needs sentences of words",
+    "compare --examples 64 --output one.txt": "--output must be a folder",
     "compare --text body": "--text needs --data",
     "compare --task masked_lm --data one.csv --text text": "plain text. Leave "
     "out the options of tables. Received: {'text': 'text'}",

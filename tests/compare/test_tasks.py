@@ -121,7 +121,7 @@ def test_a_preset_is_where_other_runs_start(tmp_path):
     """Of its own weights or random ones, and known by its content."""
     text = tmp_path / "a.txt"
     lines, _ = datasets.generated_reviews(100)
-    text.write_text("\n".join(lines))
+    text.write_text("\n".join([*lines, "\u200b"]))  # a line without tokens
     known = [*SMALL[:6], "--batch-size", "16", "--epochs", "1"]
     first = tmp_path / "pretrained"
     status, _, err = run(
@@ -147,6 +147,13 @@ def test_a_preset_is_where_other_runs_start(tmp_path):
     status, _, err = run(*common[:-3], "D", "--init", first, "--output", out)
     assert status == 2
     assert "No preset in --init is for the variant" in err
+    # One of a class that this process does not know is for another variant.
+    config = preset / "config.json"
+    own = first / "presets" / "A-own-seed0-jax" / "config.json"
+    own.parent.mkdir()
+    own.write_text(config.read_text().replace('"R"', '"mine"'))
+    assert '"mine"' in own.read_text()
+    assert start.preset_of(first, "R", 0) == preset
     # Another preset at the same path is another start.
     weights = preset / "model.weights.h5"
     content = bytearray(weights.read_bytes())

@@ -49,6 +49,21 @@ def test_json_lines_can_have_several_labels(tmp_path):
     assert datasets.read(path, label=None) == ["a"]
 
 
+def test_omitted_rows_leave_numbers_as_they_are(tmp_path):
+    rows = ['{"text": 12, "label": 9007199254740993}', '{"text": "a"}']
+    path = write(tmp_path / "a.jsonl", "\n".join(rows))
+    texts, labels = datasets.read(path, skip_empty=True)
+    assert texts == ["12"]
+    assert labels.tolist() == [9007199254740993]
+
+
+def test_an_empty_line_of_a_single_column_is_an_empty_text(tmp_path):
+    path = write(tmp_path / "a.csv", "text\na\n\nb\n\n")
+    with pytest.raises(ValueError, match=r"row 2 has no 'text'.*: 1 such rows"):
+        datasets.read(path, label=None)
+    assert datasets.read(path, label=None, skip_empty=True) == ["a", "b"]
+
+
 def test_files_can_be_gzipped_and_start_with_a_byte_order_mark(tmp_path):
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress("\ufefftext,label\nä,1\n".encode()))
@@ -190,7 +205,11 @@ def test_names_of_classes_that_python_would_read_as_numbers(labels, tmp_path):
         ),
         ("a.csv", b"text;label\na;1\n", {}, 'delimiter=";"'),
         ("a.txt", b"\xff\xfe", {}, "must be UTF-8"),
-        ("a.jsonl", b"{", {}, "cannot be read as jsonl"),
+        ("a.csv", b"text,text,label\na,b,1\n", {}, "must have one column"),
+        ("a.jsonl", b"{}\n{", {}, "line 2: each line must be a JSON object"),
+        ("a.jsonl", b"[1]", {}, "line 1: each line must be a JSON object"),
+        ("a.jsonl", b"", {}, "must have at least one row"),
+        ("a.jsonl", b"{}", {"header": False}, "does not use header"),
         ("a.csv", b"a", {"format": "parquet"}, "format must be one of"),
     ],
 )

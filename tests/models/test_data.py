@@ -292,6 +292,8 @@ def test_names_of_classes_become_numbers_and_so_do_their_weights():
     for wrong in ({"ugly": 1}, {0: 1, 2: 1}, {"bad": 1, 0: 5}, {"0": 1}):
         with pytest.raises(ValueError, match=r"different classes.*Received"):
             task("classifier").fit(TEXTS, NAMES, class_weight=wrong)
+        with pytest.raises(ValueError, match=r"different classes.*Received"):
+            task("classifier").train_on_batch(TEXTS, NAMES, class_weight=wrong)
     single = small_task("classifier", num_classes=1, class_names=["no", "yes"])
     found = labels_of(
         single, TEXTS, ["no", "yes"] * 4, loss="binary_crossentropy"

@@ -102,6 +102,15 @@ def test_fit_hides_other_tokens_in_each_epoch(way):
     equal(*found)
 
 
+def test_single_batches_hide_other_tokens_in_each_step():
+    model = masked_lm(given=preprocessor(mask_selection_rate=0.4))
+    seen = record(model)
+    for _ in range(2):
+        model.train_on_batch(TEXTS)
+    first, second = (part[0]["token_ids"] for part in seen[-2:])
+    assert (first != second).any()
+
+
 def test_it_learns_to_fill_holes():
     lm = masked_lm("R + V")
     lm.compile(keras.optimizers.Adam(0.02))

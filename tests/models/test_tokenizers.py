@@ -49,8 +49,9 @@ def test_texts_without_a_word_are_errors(kind):
     for texts in ([], "a text", ["", ""], [" ", "\n"]):
         with pytest.raises(ValueError, match="one of them with a word"):
             kind.from_texts(texts, 300)
-    with pytest.raises(ValueError, match="vocabulary_size"):
-        kind.from_texts(["a text"], 0)
+    for size in (0, 5):
+        with pytest.raises(ValueError, match=f"vocabulary_size.*{size}$"):
+            kind.from_texts(["a text"], size)
 
 
 def test_vocabularies_without_special_tokens_are_errors():
@@ -62,11 +63,8 @@ def test_vocabularies_without_special_tokens_are_errors():
 
 def test_a_byte_pair_vocabulary_contains_all_bytes(capfd):
     learn = models.SynthesizerBytePairTokenizer.from_texts
-    for size in (1, 260):
-        with pytest.raises(
-            ValueError, match="`vocabulary_size` is at least 261"
-        ):
-            learn(["a text"], size)
+    with pytest.raises(ValueError, match="must be at least 261"):
+        learn(["a text"], 260)
     with pytest.raises(ValueError, match="at least one merge rule"):
         learn(["a"], 300)
     assert capfd.readouterr() == ("", "")
@@ -122,8 +120,6 @@ def test_options_that_would_split_words_are_errors():
     for option, given in (("split", True), ("lowercase", True)):
         with pytest.raises(ValueError, match=f"Leave `{option}` out.*{given}"):
             models.SynthesizerWordTokenizer(words, **{option: given})
-    with pytest.raises(ValueError, match="at least 6, for 5 special tokens"):
-        models.SynthesizerWordTokenizer.from_texts(["a"], 5)
 
 
 def test_bytes_are_their_values():

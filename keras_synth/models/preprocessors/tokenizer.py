@@ -28,6 +28,7 @@ _WHOLE_WORDS = {
     "split": False,
     "suffix_indicator": " ",
 }
+FEWEST_WORDS = len(WORD_PIECES) + 1
 # All bytes, the special tokens and a learned pair: KerasHub needs a rule.
 FEWEST_BYTE_PAIRS = 256 + len(BYTE_PAIRS) + 1
 
@@ -95,9 +96,10 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
             `SynthesizerTokenizer`.
 
         Raises:
-            ValueError: If no text has a word.
+            ValueError: If no text has a word, or `vocabulary_size` is too small
+                for a word.
         """
-        texts = _checked_texts(texts, vocabulary_size)
+        texts = _checked_texts(texts, vocabulary_size, FEWEST_WORDS)
         import tensorflow as tf  # for datasets, which KerasHub needs
 
         vocabulary = keras_hub.tokenizers.compute_word_piece_vocabulary(
@@ -145,8 +147,7 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
         if isinstance(merges, (list, tuple)) and not merges:
             raise ValueError(
                 "There must be at least one merge rule. `from_texts` learns "
-                f"rules if `vocabulary_size` is at least {FEWEST_BYTE_PAIRS} "
-                "and texts have words of at least two bytes. Received: "
+                "rules if texts have words of at least two bytes. Received: "
                 f"merges={merges!r}"
             )
         super().__init__(vocabulary=vocabulary, merges=merges, **kwargs)
@@ -174,7 +175,7 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
             ValueError: If `vocabulary_size` is less than 261, or no text has a
                 word of two bytes.
         """
-        texts = _checked_texts(texts, vocabulary_size)
+        texts = _checked_texts(texts, vocabulary_size, FEWEST_BYTE_PAIRS)
         import tokenizers
         from tokenizers import pre_tokenizers, trainers
 
@@ -257,15 +258,8 @@ class SynthesizerWordTokenizer(SynthesizerTokenizer):
             ValueError: If no text has a word, or `vocabulary_size` is too small
                 for a word.
         """
-        fewest = len(WORD_PIECES) + 1
-        size = fewest if vocabulary_size is None else vocabulary_size
-        texts = _checked_texts(texts, size)
-        if size < fewest:
-            raise ValueError(
-                f"`vocabulary_size` must be at least {fewest}, for "
-                f"{len(WORD_PIECES)} special tokens and a word. Received: "
-                f"vocabulary_size={size}"
-            )
+        size = FEWEST_WORDS if vocabulary_size is None else vocabulary_size
+        texts = _checked_texts(texts, size, FEWEST_WORDS)
         counts = collections.Counter(
             itertools.chain.from_iterable(text.split() for text in texts)
         )
@@ -376,9 +370,14 @@ def _check_special(vocabulary, tokens):
         )
 
 
-def _checked_texts(texts, vocabulary_size):
+def _checked_texts(texts, vocabulary_size, fewest):
     """Texts as a list of strings, at least one of them with a word."""
-    check_positive("vocabulary_size", vocabulary_size)
+    if check_positive("vocabulary_size", vocabulary_size) < fewest:
+        raise ValueError(
+            f"`vocabulary_size` must be at least {fewest}, for the special "
+            "tokens and those learned. Received: "
+            f"vocabulary_size={vocabulary_size}"
+        )
     received = texts
     # A table would be read as the names of its columns.
     is_column = hasattr(texts, "__len__") and getattr(texts, "ndim", 1) == 1

@@ -84,11 +84,7 @@ class TaskMixin(ModelMixin):
                 label is not a class. Examples in memory are checked before
                 training.
         """
-        weights = kwargs.get("class_weight")
-        if weights is not None and hasattr(self, "num_classes"):
-            kwargs["class_weight"] = weights_of_numbers(
-                weights, self.num_classes, self.class_names
-            )
+        kwargs["class_weight"] = self._by_number(kwargs.get("class_weight"))
         data = self._read((x, y, sample_weight))
         validation = None
         if validation_data is not None:
@@ -117,7 +113,7 @@ class TaskMixin(ModelMixin):
             if not is_dataset(x):
                 x = batches_of(data, batch_size, seed if shuffles else None)
                 data, batch_size = (x, None, None), None
-            if getattr(self.preprocessor, "takes_draws", False):
+            if self._takes_draws():
                 data = (with_draws(x, seed), *data[1:])
         if validation is not None:
             kwargs["validation_data"] = pack_x_y_sample_weight(*validation)
@@ -129,6 +125,24 @@ class TaskMixin(ModelMixin):
             batch_size=batch_size,
             sample_weight=sample_weight,
             validation_split=validation_split or 0.0,
+            **kwargs,
+        )
+
+    def train_on_batch(
+        self, x, y=None, sample_weight=None, class_weight=None, **kwargs
+    ):
+        """Trains on one batch, like `keras.Model.train_on_batch`.
+
+        `class_weight` is as in `fit`.
+        """
+        if self._takes_draws() and y is None:
+            count = len(x[0] if isinstance(x, tuple) else x)
+            y = np.random.randint(2**31 - 1, size=count)
+        return super().train_on_batch(
+            x,
+            y,
+            sample_weight,
+            class_weight=self._by_number(class_weight),
             **kwargs,
         )
 
@@ -156,6 +170,18 @@ class TaskMixin(ModelMixin):
             data = self._read((x, None, None), labels=False)
             x, batch_size = batches_of(data, batch_size), None
         return self._call("predict", x=x, batch_size=batch_size, **kwargs)
+
+    def _takes_draws(self):
+        """Whether the preprocessor hides other tokens in each epoch."""
+        return getattr(self.preprocessor, "takes_draws", False)
+
+    def _by_number(self, class_weight):
+        """The `class_weight` of a classifier with numbers as keys."""
+        if class_weight is None or not hasattr(self, "num_classes"):
+            return class_weight
+        return weights_of_numbers(
+            class_weight, self.num_classes, self.class_names
+        )
 
     def _call(self, method, **kwargs):
         """Calls KerasHub's method, or Keras' without a preprocessor."""
