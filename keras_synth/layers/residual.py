@@ -93,7 +93,8 @@ class Residual(Configured, Rematerialized, keras.layers.Layer):
     def call(
         self, x: Tensor, y: Tensor, training: bool | None = None
     ) -> Tensor:
-        if training:
+        # In this order: `training` can be a tracer, in a `RematScope` on JAX.
+        if self.dropout and training:
             y = self._dropout(y, training=True)
         x = x + y
         return x if self.normalize_first else self.norm(x)

@@ -106,6 +106,19 @@ def test_a_model_made_in_a_remat_scope_is_fit_alike(case):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.each_backend
+def test_a_whole_model_can_be_made_in_a_remat_scope():
+    with keras.RematScope(mode="full"):
+        tokens = keras.Input((T,), dtype="int32")
+        x = BLOCKS["encoder"]("R")(keras.layers.Embedding(20, D)(tokens))
+        model = keras.Model(tokens, keras.layers.GlobalAveragePooling1D()(x))
+    before = [numpy(weight.value) for weight in model.trainable_weights]
+    model.compile("sgd", "mse", run_eagerly=BACKEND == "tensorflow")
+    model.fit(ids(4, 6), normal(2, D), verbose=0)
+    for weight, value in zip(model.trainable_weights, before, strict=True):
+        assert (numpy(weight.value) != value).any(), weight.path
+
+
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_mask_that_a_tensor_carries_counts_in_a_remat_scope(block):
     ids = np.array([[3, 4, 5, 0, 0, 0], [1, 2, 3, 4, 5, 6]])
