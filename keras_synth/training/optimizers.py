@@ -9,8 +9,11 @@ NOT_DECAYED = (r"bias|^b(_?\w)?$", "gamma", "beta", "scale", "alphas")
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class _AdamW(keras.optimizers.AdamW):
-    """Keras does not save what is excluded from weight decay (3.15)."""
+class AdamW(keras.optimizers.AdamW):
+    """Keras does not save what is excluded from weight decay (3.15).
+
+    The name has no underscore, because TensorFlow allows none at the start.
+    """
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -34,4 +37,4 @@ def adamw(
 
     >>> optimizer = keras_synth.training.adamw(1e-3, weight_decay=0.01)
     """
-    return _AdamW(learning_rate, weight_decay=weight_decay, **kwargs)
+    return AdamW(learning_rate, weight_decay=weight_decay, **kwargs)

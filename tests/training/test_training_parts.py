@@ -90,6 +90,14 @@ def test_one_hot_labels_are_an_error():
         LabelSmoothedCrossentropy()(np.eye(7)[labels], logits)
 
 
+@pytest.mark.each_backend
+def test_a_model_is_trained_by_adamw():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile(adamw(0.1), "mse")
+    found = model.fit(np.ones((4, 3)), 9 * np.ones((4, 2)), epochs=9, verbose=0)
+    assert found.history["loss"][-1] < 0.9 * found.history["loss"][0]
+
+
 def test_weight_decay_spares_biases_normalizations_and_alphas():
     optimizer = adamw(0.1, weight_decay=0.5)
     model = keras.Sequential(
