@@ -19,7 +19,7 @@ class Normalizer:
     patterns and masks. Rows without visible keys have zero weights.
 
     Attributes:
-        name: String.
+        name: String, by default the name of the class.
         counts: Boolean, whether weights depend on `n`.
         elementwise: Boolean, whether each weight depends only on its logit and
             `n`.
@@ -43,11 +43,15 @@ class Normalizer:
     (2, 10, 64)
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str] = ""  # by default the name of the class
     counts: ClassVar[bool] = False
     elementwise: ClassVar[bool] = False
     sums: ClassVar[bool] = False
     sink: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.name = vars(cls).get("name", cls.__name__)
 
     def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
         """Returns the weights.

@@ -8,9 +8,14 @@ from keras_synth._backend.tensors import take
 def as_position(position):
     """Returns a position unchanged, or a tensor of any integer dtype as int32.
 
-    TensorFlow does not add int64 to the int32 of other positions.
+    TensorFlow does not add int64 to the int32 of other positions. It raises for
+    an integer below 0.
     """
     if position is None or isinstance(position, int):
+        if position is not None and position < 0:
+            raise ValueError(
+                f"Positions in a cache must be at least 0. Received: {position}"
+            )
         return position
     return ops.cast(position, "int32")
 

@@ -197,6 +197,7 @@ class SynthesizerDecoder(SynthesizerBlock):
             encoder_sequence,
             own_cache,
             cross_cache,
+            self_attention_cache_update_index,
             cross_attention_cache_update_index,
             return_attention_scores,
         )
@@ -318,11 +319,11 @@ class SynthesizerDecoder(SynthesizerBlock):
             return super(keras.layers.Layer, self).compute_output_spec(
                 *inputs, **kwargs
             )
-        self._check_call(source, None, None, None, False)
+        self._check_call(source, None, None, None, None, False)
         return keras.KerasTensor(x.shape, self.compute_dtype)
 
     def _check_call(
-        self, encoder_sequence, own, cross, cross_index, with_scores
+        self, encoder_sequence, own, cross, index, cross_index, with_scores
     ):
         has_cross = self.cross_attention is not None
         remembered = cross is not None and cross_index is None
@@ -339,6 +340,11 @@ class SynthesizerDecoder(SynthesizerBlock):
                 "without cross-attention it accepts only self_attention_cache. "
                 "`make_caches` makes the right ones. Received: "
                 f"self_attention_cache={own}, cross_attention_cache={cross}"
+            )
+        if own is not None and index is None:
+            raise ValueError(
+                "A self_attention_cache needs the position of the first token. "
+                "Received: self_attention_cache_update_index=None"
             )
         if own is not None and with_scores:
             raise ValueError(

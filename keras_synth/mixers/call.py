@@ -203,6 +203,12 @@ def _flat_pairs(axes, mask, bias, *sizes):
     mask = axes.flatten_pairs("attention_mask", mask, *sizes)
     bias = axes.flatten_pairs("attention_bias", bias, *sizes)
     if bias is not None:
+        if keras.backend.standardize_dtype(bias.dtype) == "bool":
+            raise ValueError(
+                "`attention_bias` must be numbers, which are added to the "
+                "logits. Pass a mask as `attention_mask`. Received: "
+                "attention_bias.dtype=bool"
+            )
         # Forbidden pairs are then below all values of a bias.
         bias = ops.maximum(ops.cast(bias, "float32"), LEAST_BIAS)
     return masks.as_boolean(mask), bias

@@ -101,7 +101,7 @@ def graft(
         for one, other in pairs:
             if one is not None:
                 copy_variables(one, other)
-                set_trainable(other, one.trainable)
+                set_trainable(other, old.trainable and one.trainable)
         _silence(new.synthesizer, v)
         for weight in v.query.weights:  # (d, H, k), (H, k)
             weight.assign(ops.convert_to_numpy(weight) / share[:, None])

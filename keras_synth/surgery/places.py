@@ -1,5 +1,6 @@
 """The layers of a model that have attention."""
 
+import math
 from typing import Any
 
 import keras
@@ -49,8 +50,12 @@ def attention_of(holder: Any) -> Any:
 def static_length(holder: Any) -> int | None:
     """Returns the length of the sequences of a layer's call, if it is known."""
     sequences = _sequences(holder)
-    known = sequences and len(sequences[0].shape) == 3
-    return sequences[0].shape[1] if known else None
+    if not sequences:
+        return None
+    shape = sequences[0].shape
+    axes = getattr(holder, "attention_axes", None) or range(1, len(shape) - 1)
+    sizes = [shape[axis] for axis in axes]
+    return None if None in sizes else math.prod(sizes)
 
 
 def max_length_of(model: Any) -> int | None:

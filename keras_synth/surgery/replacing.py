@@ -134,8 +134,9 @@ def replaced(
         for place in source.places
     ]
     for old, new in zip(source.places, places, strict=True):
-        is_trained = any(weight.trainable for weight in old.attention.weights)
-        set_trainable(new.attention, is_trained)
+        weights = old.attention.weights
+        is_trained = any(weight.trainable for weight in weights)
+        set_trainable(new.attention, old.attention.trainable and is_trained)
     return Exact(model, places)
 
 

@@ -391,8 +391,6 @@ def test_a_row_that_is_normalised_in_another_way_is_not_cut(monkeypatch):
 
 def test_rows_that_see_nothing_are_zero_for_a_custom_normalizer():
     class Sharp(normalizers.Normalizer):
-        name = "sharp"
-
         def weights(self, logits, count=None):
             return ops.softmax(2 * logits)
 
@@ -403,6 +401,7 @@ def test_rows_that_see_nothing_are_zero_for_a_custom_normalizer():
     np.testing.assert_allclose(output[0, 2], numpy(layer.attention_output.bias))
     _, scores = layer(x, attention_mask=mask, return_attention_scores=True)
     assert not numpy(scores)[~np.repeat(mask[:, None], H, 1)].any()
+    assert layer.get_config()["normalizer"]["class_name"] == "Sharp"
 
 
 def test_a_custom_pattern_without_pieces_is_a_mask():

@@ -111,6 +111,15 @@ def test_caches_and_masks_that_do_not_fit_are_errors():
             self_attention_cache=own,
             self_attention_cache_update_index=0,
         )
+    for index in (None, -1):
+        with pytest.raises(
+            ValueError, match=rf"(?i)position.*Received.*{index}"
+        ):
+            block(
+                tokens(2),
+                self_attention_cache=own,
+                self_attention_cache_update_index=index,
+            )
 
 
 def test_half_precision_caches_stay_half():

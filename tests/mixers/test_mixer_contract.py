@@ -627,6 +627,10 @@ def test_masks_and_sources_of_another_shape_are_errors(name):
         with pytest.raises(ValueError, match=r"must be equal|neighbours"):
             layer(X, normal(2, T, D))
 
+    if layer.supports_attention_bias:
+        with pytest.raises(ValueError, match=r"as `attention_mask`.*bool"):
+            layer(X, attention_bias=np.ones((1, 1, T, T), bool))
+
 
 LACKING = {
     "attention_mask": np.ones((3, T, T), bool),

@@ -193,7 +193,7 @@ def test_parts_of_a_block_stay_frozen(synthesizer):
 
 @pytest.mark.each_backend
 @pytest.mark.parametrize("whole", [False, True])
-def test_frozen_attention_is_not_trained(whole):
+def test_frozen_attention_is_not_trained(whole, tmp_path):
     x = keras.Input((6, 8))
     attention = layers.MultiHeadAttention(2, 4, name="attention")
     model = keras.Model(x, layers.Dense(1)(attention(x, x)))
@@ -207,6 +207,19 @@ def test_frozen_attention_is_not_trained(whole):
         assert len(new.trainable_weights) == expected
         assert not any(w.trainable for w in new.get_layer("attention").weights)
     assert len(model.trainable_weights) == expected
+    # Keras trains the weights of a loaded layer that is not trainable.
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    new = surgery.graft(loaded, "R+V").get_layer("attention")
+    assert not any(weight.trainable for weight in new.weights)
+
+
+def test_tables_have_room_for_all_tokens_of_several_axes():
+    x = keras.Input((3, 4, 8))
+    attention = layers.MultiHeadAttention(2, 4, attention_axes=(1, 2))
+    data = np.random.default_rng(0).normal(size=(4, 3, 4, 8))
+    new = surgery.synthesize(keras.Model(x, attention(x, x)), data, heads=1)
+    assert new.predict(data, verbose=0).shape == data.shape
 
 
 def test_frozen_projections_are_not_trained():
