@@ -23,6 +23,7 @@ from keras_synth.attention.routes import sizes
 from keras_synth.mixers import kernel_sums
 
 LOCAL, REACH = "local_dense(window=2)", 2
+TILED = "max_length=3, long_inputs='tile'"
 # Sums of synthesizers, and groups of heads where one name has a bracket.
 SYNTHESIZERS = [
     ("V",),
@@ -45,6 +46,17 @@ SYNTHESIZERS = [
     ("alibi", "FD"),
     ("alibi", "R", "V"),
     ("alibi(trainable=True)", "V"),
+    ("D(hidden_dim=None)",),
+    ("D(shared_heads=True)",),
+    ("FD(hidden_dim=None)",),
+    ("FD(factors=(3, 6))",),
+    (f"R({TILED})",),
+    (f"Fix({TILED})",),
+    (f"FR(rank=2, {TILED})",),
+    (f"D({TILED})",),
+    (f"FD({TILED})",),
+    ("mixture(D + V, share_queries=True)",),
+    ("mixture(R + V, per_head=False)",),
 ]
 MIXERS = [name for name in cases.MIXERS if name.split("(")[0] in mixers.names()]
 LENGTHS = range(1, 13)  # tokens
@@ -414,20 +426,29 @@ def _distances(case):
 def _logits(case, weights, query, source):
     """The logits of all parts, `(B or 1, H, T, S)`."""
     single = len(case.parts) == 1
+    whole = _below(weights, "synthesizer")
     biases, mixed = [], []
     for number, name in enumerate(case.parts):
-        start = "synthesizer/" if single else f"synthesizer/part_{number}/"
-        own = {
-            path.removeprefix(start): x
-            for path, x in weights.items()
-            if path.startswith(start)
-        }
+        own = whole if single else _part(whole, number)
         logits = FORMULAS[name](own, query, source, case)
         (biases if name.startswith("alibi") else mixed).append(logits)
     if len(mixed) > 1:
-        alphas = weights["synthesizer/alphas"]
-        mixed = [reference.mixture_logits(mixed, alphas)]
+        mixed = [reference.mixture_logits(mixed, whole["alphas"])]
     return sum(biases + mixed)
+
+
+def _below(weights, name):
+    """The weights of a layer, by their paths in it."""
+    start = f"{name}/"
+    return {
+        path.removeprefix(start): x
+        for path, x in weights.items()
+        if path.startswith(start)
+    }
+
+
+def _part(own, number):
+    return _below(own, f"part_{number}")
 
 
 def _dot_product(own, query, source, case):
@@ -438,6 +459,17 @@ def _dot_product(own, query, source, case):
 def _dense(own, query, source, case):
     names = ["hidden/kernel", "hidden/bias", "W2", "b2"]
     return reference.dense_logits(query, *map(own.get, names), case.length)
+
+
+def _linear_dense(own, query, source, case):
+    return reference.linear_dense_logits(
+        query, own["W_a"], own["b2"], case.length
+    )
+
+
+def _tiled_dense(own, query, source, case):
+    logits = _dense(own, query, source, case._replace(source=3))
+    return reference.tiled_columns(logits, case.length)
 
 
 def _local_dense(own, query, source, case):
@@ -455,6 +487,11 @@ def _factorized_dense(own, query, source, case):
     )
 
 
+def _tiled_factorized_dense(own, query, source, case):
+    logits = _factorized_dense(own, query, source, case._replace(source=3))
+    return reference.tiled_columns(logits, case.length)
+
+
 def _random(own, query, source, case):
     return reference.random_logits(own["R"], case.target, case.length)
 
@@ -465,10 +502,41 @@ def _factorized_random(own, query, source, case):
     )
 
 
+def _tiled_random(own, query, source, case):
+    return reference.tiled_random_logits(own["R"], case.target, case.length)
+
+
+def _tiled_factorized_random(own, query, source, case):
+    return reference.tiled_factorized_random_logits(
+        own["R1"], own["R2"], case.target, case.length
+    )
+
+
 def _relative(own, query, source, case):
     table = own["distances"]
     most = table.shape[1] // 2
     return table[:, np.clip(_distances(case), -most, most) + most][None]
+
+
+def _shared_queries(own, query, source, case):
+    """D's hidden layer is the query projection of V, before its scaling."""
+    dense, pairs = _part(own, 0), _part(own, 1)
+    dense["hidden/kernel"] = pairs["query/kernel"]
+    dense["hidden/bias"] = pairs["query/bias"]
+    logits = [
+        _dense(dense, query, source, case),
+        _dot_product(pairs, query, source, case),
+    ]
+    return reference.mixture_logits(logits, own["alphas"])
+
+
+def _shared_alphas(own, query, source, case):
+    assert own["alphas"].shape == (2,)
+    logits = [
+        _random(_part(own, 0), query, source, case),
+        _dot_product(_part(own, 1), query, source, case),
+    ]
+    return reference.mixture_logits(logits, own["alphas"])
 
 
 def _gaussian(own, query, source, case):
@@ -505,4 +573,15 @@ FORMULAS = {
     "gaussian": _gaussian,
     "alibi": _alibi,
     "alibi(trainable=True)": _learned_alibi,
+    "D(hidden_dim=None)": _linear_dense,
+    "D(shared_heads=True)": _dense,
+    "FD(hidden_dim=None)": _factorized_dense,
+    "FD(factors=(3, 6))": _factorized_dense,
+    f"R({TILED})": _tiled_random,
+    f"Fix({TILED})": _tiled_random,
+    f"FR(rank=2, {TILED})": _tiled_factorized_random,
+    f"D({TILED})": _tiled_dense,
+    f"FD({TILED})": _tiled_factorized_dense,
+    "mixture(D + V, share_queries=True)": _shared_queries,
+    "mixture(R + V, per_head=False)": _shared_alphas,
 }
