@@ -111,6 +111,16 @@ def test_an_attention_bias_passes_through_decoders_with_and_without_caches():
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+def test_a_mask_of_pairs_can_say_what_padding_of_a_source_says():
+    block = SynthesizerDecoder(16, H, synthesizer="D+V", max_length=N)
+    x, source = normal(3, T, D), normal(3, N, D, seed=1)
+    real = np.arange(N) < np.array([N, 4, 1])[:, None]
+    pairs = np.broadcast_to(real[:, None], (3, T, N))
+    expected = numpy(block(x, source, encoder_padding_mask=real))
+    found = numpy(block(x, source, encoder_attention_mask=pairs))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 @pytest.mark.each_backend
 @pytest.mark.parametrize("normalize_first", [False, True])
 def test_nan_in_padding_reaches_no_gradient(normalize_first):

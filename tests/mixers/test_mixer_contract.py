@@ -238,6 +238,38 @@ def test_frozen_synthesizers_are_frozen_in_a_copy(number):
     assert trained == [x.path for x in copy.weights if x.trainable]
 
 
+@pytest.mark.each_backend
+def test_a_fixed_table_stays_fixed_when_all_is_unfrozen():
+    layer, inputs = made("Fix"), keras.Input((T, D))
+    model = keras.Model(inputs, layer(inputs))
+    table = layer.synthesizer.R
+    before = numpy(table)
+    model.trainable = False
+    for thing in (model, layer, layer.synthesizer):
+        thing.trainable = True
+        for owner in (layer, model):
+            assert not any(w is table for w in owner.trainable_weights)
+        assert any(w is table for w in model.non_trainable_weights)
+    model.compile(keras.optimizers.SGD(1.0), "mse")
+    model.train_on_batch(X, normal(3, T, D, seed=1))
+    np.testing.assert_array_equal(numpy(table), before)
+
+
+def test_options_reach_the_projections():
+    options = {"kernel_regularizer": "l2", "bias_constraint": "non_neg"}
+    options |= {"kernel_initializer": "ones", "bias_initializer": "ones"}
+    layer = made("R", **options)
+    layer.build((None, None, D))
+    weights = {w.path.split("/", 1)[1]: w for w in layer.weights}
+    for role in ("value", "attention_output"):
+        kernel, bias = weights[f"{role}/kernel"], weights[f"{role}/bias"]
+        assert (numpy(kernel) == 1).all()
+        assert (numpy(bias) == 1).all()
+        assert kernel.regularizer is not None
+        assert bias.constraint is not None
+    assert len(layer.losses) >= 2
+
+
 # --- masks --------------------------------------------------------------------
 
 
@@ -369,6 +401,36 @@ def test_scores_are_float32_and_zero_where_masks_hide(name):
         half = shared(name, policy)
         own = half(X, **masks, return_attention_scores=True)[1]
         assert keras.backend.standardize_dtype(own.dtype) == "float32"
+
+
+@pytest.mark.parametrize("normalize_first", [False, True])
+@pytest.mark.parametrize("name", ["V", "R"])
+def test_encoders_return_scores(name, normalize_first):
+    block = SynthesizerEncoder(
+        16, H, synthesizer=name, max_length=N, normalize_first=normalize_first
+    )
+    real, pairs = ragged(), normal(3, T, T, seed=7) < 1.0
+    masks = {"padding_mask": real, "attention_mask": pairs}
+    output, scores = map(numpy, block(X, **masks, return_attention_scores=True))
+    close(numpy(block(X, **masks))[real], output[real])
+    assert scores.shape == (3, H, T, T)
+    rows = scores.transpose(0, 2, 1, 3)[real]  # (tokens, H, S)
+    visible = (pairs & real[:, None])[real]  # (tokens, S)
+    assert not rows[~np.repeat(visible[:, None], H, 1)].any()
+    sums = np.repeat(visible.any(-1)[:, None], H, 1)
+    close(rows.sum(-1), sums)
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 1, T), (T, T)])
+@pytest.mark.parametrize("name", ["V", "R", "R+V"])
+def test_axes_that_a_bias_lacks_are_broadcast(name, shape):
+    bias = normal(*shape, seed=2)
+    whole = np.broadcast_to(bias, (3, H, T, T))
+    for masks in ({}, {"value_mask": ragged()}):
+        found, expected = (
+            run(name, X, attention_bias=x, **masks) for x in (bias, whole)
+        )
+        close(found, expected)
 
 
 @layers_that(is_causal, FEW)
@@ -602,7 +664,27 @@ def test_dropout_is_drawn_per_sample_where_weights_are(name):
         assert np.abs(one - two).max() > 1e-3
 
 
+@pytest.mark.parametrize("name", ["V", "R"])
+def test_dropout_follows_normalization(name):
+    """A row of one weight, 1, becomes either 0 or 1 / (1 - rate)."""
+    layer = randomized(mixers.get(name, 1, 4, N, dropout=0.75, seed=1))
+    x = np.repeat(X[:1, :1], 4, axis=0)
+    bias = numpy(layer.attention_output.bias)
+    clean, dropped = numpy(layer(x)) - bias, []
+    for _ in range(12):
+        context = numpy(layer(x, training=True)) - bias
+        for before, after in zip(clean, context, strict=True):
+            dropped.append(bool(np.abs(after).max() < 1e-6))
+            close(after, before * (0.0 if dropped[-1] else 4.0), 1e-4)
+    assert {*dropped} == {False, True}
+
+
 # --- errors -------------------------------------------------------------------
+
+
+def test_the_synthesizer_is_keyword_only():
+    with pytest.raises(TypeError):
+        mixers.SyntheticAttention(H, K, "V")
 
 
 @each_causal

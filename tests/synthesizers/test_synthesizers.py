@@ -5,6 +5,7 @@ import inspect
 import keras
 import numpy as np
 import pytest
+import reference
 from arrays import normal
 from backend import numpy
 from cases import D, H, T, each_case, shared
@@ -44,6 +45,14 @@ def test_keys_are_as_wide_as_promised(case):
         else:
             heads = group.num_key_value_heads or group.num_heads
             assert own.shape == (2, T, heads, group.key_dim)
+
+
+def test_the_factors_of_factorized_dense_are_near_the_root():
+    for length in range(1, 40):
+        synthesizer = get("FD", num_heads=H, key_dim=4, max_length=length)
+        synthesizer.build((None, None, D))
+        found = synthesizer.A.shape[-1], synthesizer.B.shape[-1]
+        assert found == reference.default_factors(length)
 
 
 def test_attention_has_the_arguments_of_multi_head_attention():
