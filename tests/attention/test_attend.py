@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import gradients, numpy, on_cpu
+from backend import gradients, on_cpu
 from keras import ops
 
 from keras_synth.attend import attend
@@ -13,31 +13,6 @@ from keras_synth.logits import Logits
 
 backend = keras.backend.backend()
 WIDTH = 3
-
-
-@pytest.mark.each_backend
-def test_dropout_of_shared_weights_is_drawn_once_after_normalisation():
-    dropout = keras.layers.Dropout(0.5, seed=1)
-    table = ops.zeros((1, 2, 8, 8))
-    values = ops.ones((3, 8, 2, WIDTH))
-    keys = np.ones((3, 8), bool)
-    keys[1, 6:] = False
-    for mask in (None, AttentionMask(keys=ops.convert_to_tensor(keys))):
-        context = numpy(
-            attend(
-                Logits(bias=table),
-                values,
-                mask,
-                dropout=lambda weights: dropout(weights, training=True),
-            )
-        )
-        # Alike for samples with the same keys, and multiples of the rescaled
-        # weights 2 / 8: the dropped ones are missing from the sum.
-        np.testing.assert_allclose(context[0], context[2], atol=1e-6)
-        quarters = 4 * context[0]
-        np.testing.assert_allclose(quarters, np.round(quarters), atol=1e-5)
-        assert context[0].min() < 1 < context[0].max()
-    assert np.abs(context[0] - context[1]).max() > 0.1
 
 
 def test_dropout_of_a_shared_table_has_the_explicit_gradients():

@@ -49,34 +49,6 @@ def test_dropout_is_of_taps_and_seeded():
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        *("light_conv(width=4)", "dynamic_conv(width=4)", "pooling(size=3)"),
-        "light_conv(width=4, border='renormalize')",
-    ],
-)
-def test_masked_tokens_can_come_later(name):
-    """As in generation: first the shortest prompt, then token after token."""
-    layer = made(name)
-    x = normal(3, T, D, seed=9)
-    expected = numpy(layer(x, use_causal_mask=True))
-    for known in (0, 3):
-        cache = layer.make_cache(3, T)
-        # Prompts in two chunks, of the second of which nothing may be kept.
-        for start, end in ((0, 4), (4, T)):
-            mask = np.broadcast_to(
-                np.arange(start, end) < known, (3, end - start)
-            )
-            poisoned = np.where(mask[..., None], x[:, start:end], np.nan)
-            _, cache = layer.call_with_cache(poisoned, cache, start, mask)
-        for i in range(known, T):
-            output, cache = layer.call_with_cache(x[:, i : i + 1], cache, i)
-            np.testing.assert_allclose(
-                numpy(output)[:, 0], expected[:, i], atol=1e-5
-            )
-
-
-@pytest.mark.parametrize(
     "name", [*CONVOLUTIONS, "pooling", "linear", "performer"]
 )
 def test_a_block_decodes_where_padding_comes_first(name):

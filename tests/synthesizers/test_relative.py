@@ -6,10 +6,6 @@ import pytest
 from arrays import normal
 from backend import numpy
 from cases import randomized
-from keras import ops
-from keras_hub.src.models.t5.t5_multi_head_attention import (  # its formula
-    T5MultiHeadAttention,
-)
 
 from keras_synth import synthesizers
 from keras_synth.layers import SyntheticAttention
@@ -41,31 +37,6 @@ def test_alibi_falls_with_the_distance(heads):
     expected = -np.array(SLOPES[heads])[:, None, None] * distances
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert not synthesizer.weights
-
-
-@pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize(("buckets", "distance"), [(32, 128), (8, 20)])
-def test_buckets_are_those_of_kerashubs_t5(bidirectional, buckets, distance):
-    identifier = (
-        f"t5_relative(num_buckets={buckets}, max_distance={distance}, "
-        f"bidirectional={bidirectional})"
-    )
-    rows = columns = 150
-    synthesizer, found = table(identifier, rows=rows, columns=columns)
-    memory = np.arange(columns)[None] - np.arange(rows)[:, None]
-    theirs = T5MultiHeadAttention._relative_position_bucket(
-        ops.convert_to_tensor(memory.astype("int32")),
-        bidirectional=bidirectional,
-        num_buckets=buckets,
-        max_distance=distance,
-    )
-    weights = numpy(synthesizer.relative_attention_bias)
-    assert weights.shape == (buckets, H)
-    expected = weights[numpy(theirs).astype(int)].transpose(2, 0, 1)
-    # float32 logarithms may round to either side of a border of buckets.
-    same = np.isclose(found, expected, atol=1e-6).all(axis=0)
-    assert same.mean() > 0.98
-    assert same[np.abs(memory) < buckets // 4].all()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The results of synthesizers: rows from a position, keys, tables, biases."""
+"""The results of synthesizers: keys, factors, tables."""
 
 import inspect
 
@@ -13,24 +13,6 @@ from keras import ops
 
 from keras_synth.layers import SyntheticAttention
 from keras_synth.synthesizers import get
-
-
-@each_case
-def test_a_start_position_selects_the_rows_from_there(case):
-    """Rows of later tokens, one at a time, as in cached decoding."""
-    synthesizer = shared(case).synthesizer
-    x = ops.convert_to_tensor(normal(2, T, D))
-    keys = synthesizer.project_keys(x)
-    rows = numpy(synthesizer(x, keys=keys).materialize())
-    for start in (0, 3, T - 1):
-        now = slice(start, start + 1)
-        for position in (start, ops.convert_to_tensor(start)):
-            logits = synthesizer(x[:, now], keys=keys, start=position, length=T)
-            row = numpy(logits.materialize())
-            expected = np.broadcast_to(rows[:, :, now], (*row.shape[:2], 1, T))
-            np.testing.assert_allclose(
-                np.broadcast_to(row, expected.shape), expected, atol=1e-5
-            )
 
 
 @each_case
