@@ -3,7 +3,6 @@
 import ast
 import contextlib
 import re
-import subprocess
 import sys
 import tomllib
 from importlib import metadata
@@ -75,17 +74,6 @@ def test_a_page_shows_text_code_outputs_and_pictures():
     assert pictures == {"name_1.png": b"\0\0\0"}
 
 
-def test_an_unknown_notebook_is_an_error_with_the_known_ones():
-    run = subprocess.run(
-        [sys.executable, ROOT / "docs" / "notebooks.py", "frist_steps"],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 2
-    assert "no notebook is called frist_steps" in run.stderr
-    assert "first_steps" in run.stderr
-
-
 # KerasHub imports it when it reads a model of Hugging Face.
 NEEDED = {"converting_an_encoder": {"safetensors"}}
 # Their first cells install these, unless they are there.
@@ -143,6 +131,8 @@ def test_no_tutorial_relies_on_a_backend_that_may_be_missing():
             assert "find_spec(name)" in code, name
 
 
+GITHUB = "https://github.com/owner/name"
+WHEEL = "keras_synth-1.0-py3-none-any.whl"
 MISSING = """
 import importlib.util, pathlib
 importlib.util.find_spec = lambda name: None  # as before it is installed
@@ -179,30 +169,25 @@ def address(monkeypatch, tmp_path):
     return name
 
 
-def test_a_notebook_without_the_package_says_in_one_line_what_to_do(
-    address, tmp_path
-):
-    address("")
-    said, line = run_setup("", tmp_path)
-    assert not said
-    assert "pip install -e" in line
-    assert "make release" in line
-
-
-def test_a_notebook_installs_a_wheel_in_its_folder(address, tmp_path):
-    address("https://github.com/owner/name")
-    wheel = "keras_synth-1.0-py3-none-any.whl"
-    said, _ = run_setup(f"pathlib.Path({wheel!r}).touch()\n", tmp_path)
-    assert said.strip() == f'install -qqq "{wheel}[jax,compare]"'
-
-
-def test_a_notebook_installs_from_the_repository_if_it_is_known(
-    address, tmp_path
-):
-    address("https://github.com/owner/name.git")
-    said, _ = run_setup("", tmp_path)
-    source = "keras-synth[jax,compare] @ git+https://github.com/owner/name"
-    assert said.strip() == f'install -qqq "{source}"'
+def test_a_notebook_installs_the_package_or_says_how(address, tmp_path):
+    """From a wheel in its folder, or from the repository."""
+    for repository, before, install in (
+        ("", "", None),
+        (f"{GITHUB}.git", "", f"keras-synth[jax,compare] @ git+{GITHUB}"),
+        (
+            GITHUB,
+            f"pathlib.Path({WHEEL!r}).touch()\n",
+            f"{WHEEL}[jax,compare]",
+        ),
+    ):
+        address(repository)
+        said, line = run_setup(before, tmp_path)
+        if install is None:
+            assert not said
+            assert "pip install -e" in line
+            assert "make release" in line
+        else:
+            assert said.strip() == f'install -qqq "{install}"'
 
 
 def test_colab_is_linked_where_the_repository_is_known(address):
@@ -219,7 +204,7 @@ def test_colab_is_linked_where_the_repository_is_known(address):
         assert notebooks.colab("first_steps") is None
         assert title() == before
         assert "Colab" not in before
-    address("https://github.com/owner/name.git")
+    address(f"{GITHUB}.git")
     assert title() == (
         f"{before}\n\n[Open in Colab](https://colab.research.google.com/github/"
         "owner/name/blob/main/docs/tutorials/first_steps.ipynb)"

@@ -62,38 +62,26 @@ def alone(beside):
 '''
 
 
-def test_prose_in_code_is_checked_and_code_is_not(tmp_path):
-    module = tmp_path / "module.py"
-    module.write_text(CODE, "utf-8")
-    found = [(line, words) for line, words, _ in wording.findings_in(module)]
-    assert found == [(1, "is no"), (8, "Hence"), (8, "alone")]
+def test_prose_in_the_modules_of_a_folder_is_checked(tmp_path):
+    """If it has no pages; each finding has its line."""
+    path = tmp_path / "deep" / "module.py"
+    path.parent.mkdir()
+    path.write_text(CODE, "utf-8")
+    done = subprocess.run(
+        [sys.executable, wording.__file__, tmp_path],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    found = [x.removeprefix(f"{path}:") for x in done.stdout.splitlines()]
+    assert [x.partition(";")[0] for x in found] == [
+        *("1: 'is no'", "8: 'Hence'", "8: 'alone'")
+    ]
+    page = tmp_path / "page.md"
+    page.write_text("\nV alone.", "utf-8")
+    assert wording.files_of(tmp_path) == [page]
 
 
 @pytest.mark.parametrize("page", GOOD)
 def test_plain_prose_code_and_links_pass(page):
     assert wording.findings(page) == []
-
-
-def run(*paths):
-    command = [sys.executable, wording.__file__, *paths]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 1
-    return done
-
-
-@pytest.mark.parametrize("suffixes", [["md", "py"], ["py"]])
-def test_a_folder_means_its_pages_or_else_its_modules(tmp_path, suffixes):
-    """Each finding has its line."""
-    (tmp_path / "deep" / "er").mkdir(parents=True)
-    for suffix in suffixes:
-        for name in ("a", "deep/er/b"):
-            path = tmp_path / f"{name}.{suffix}"
-            path.write_text('\n\n"""V alone."""\n', "utf-8")
-    assert run(tmp_path).stdout.splitlines() == [
-        f"{tmp_path / name}.{suffixes[0]}:3: 'alone'; write: only"
-        for name in ("a", "deep/er/b")
-    ]
-
-
-def test_a_folder_without_pages_or_modules_is_an_error(tmp_path):
-    assert "Expected pages or modules" in run(tmp_path).stderr
