@@ -118,38 +118,6 @@ def test_programs_of_pytorch_do_not_replace_each_other(monkeypatch):
     assert all("values" in row for row in rows), rows
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """A clock that goes on when something sleeps, whatever else runs here."""
-    now = [0.0]
-
-    def sleep(seconds):
-        now[0] += seconds
-
-    for name in ("monotonic", "perf_counter"):
-        monkeypatch.setattr(time, name, lambda: now[0])
-    monkeypatch.setattr(time, "sleep", sleep)
-    return time.monotonic
-
-
-@once
-def test_a_case_keeps_to_its_time(clock, monkeypatch):
-    """Whom there is no time for is left to the next turn, not timed half."""
-    import accelerator_worker
-
-    names, told = [f"layer {n}" for n in range(20)], []
-    case = {"part": "layers", "way": "eager", "names": names, "shape": {}}
-    work = accelerator_worker.Work({**case, "seconds": 2.0}, told.append)
-    monkeypatch.setattr(
-        work, "_made", lambda name: (lambda: time.sleep(0.05), {})
-    )
-    work.run()
-    assert clock() < 2.0
-    timed = [one["name"] for one in told if "name" in one]
-    assert timed == names[: len(timed)]
-    assert 2 <= len(timed) < 20
-
-
 @once
 def test_a_step_that_fails_late_costs_itself(monkeypatch):
     import accelerator_worker
@@ -171,29 +139,6 @@ def test_a_step_that_fails_late_costs_itself(monkeypatch):
     rows = {one.pop("name"): one for one in told if "name" in one}
     assert rows["b"] == {"error": "MemoryError: no more"}
     assert rows["a"]["values"]["ratio"] == 1.0
-
-
-@once
-def test_the_plan_begins_with_the_most_informative_cases():
-    plan = cases.plan(["torch", "jax"])
-    keys = [(x.backend, cases.text(x.key(n))) for x in plan for n in x.names]
-    assert len(keys) == len({*keys})
-    parts = [x.part for x in plan]
-    assert parts[:2] == ["contract", "contract"]
-    goals = plan[2:8]
-    assert {(x.shape["length"], x.shape["dtype"]) for x in goals} == {
-        (1024, "bfloat16")
-    }
-    assert {(x.backend, x.way) for x in goals} == {
-        ("torch", "eager"),
-        ("torch", "compiled"),
-        ("jax", "compiled"),
-    }
-    shapes = {(x.shape["length"], x.shape["dtype"]) for x in plan[2:]}
-    lengths = (256, 1024, 4096)
-    assert {(n, d) for n in lengths for d in ("float32", "bfloat16")} <= shapes
-    for part in cases.PARTS:
-        assert part in parts
 
 
 # --- failures ---
@@ -253,18 +198,6 @@ def test_an_interrupted_case_is_repeated(kit, tmp_path):
     plan = [case("first", "hang", seconds=2.0)]
     assert kit(60).run(plan) == 0
     assert rows_of(tmp_path / "records")[-1]["error"] == "it took more than 2 s"
-
-
-@once
-def test_cases_without_time_are_left(kit, tmp_path):
-    plan = [case("first", length=n) for n in range(3)]
-    assert kit(0).run(plan) == 3
-    assert not (tmp_path / "records").exists()
-    assert kit(60).run(plan) == 0
-    assert len(rows_of(tmp_path / "records")) == 3
-    again = kit(60, again=True)
-    again.run(plan)
-    assert len(again.done) == len(rows_of(tmp_path / "records")) == 3
 
 
 @once
