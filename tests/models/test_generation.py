@@ -8,8 +8,6 @@ from arrays import padding
 from assertions import close, equal
 from backend import numpy, some_on_each_backend
 from language_models import (
-    LENGTH,
-    TARGET_LENGTH,
     VOCABULARY,
     WORDS,
     assert_writes_as_without_caches,
@@ -228,35 +226,6 @@ def test_a_model_learns_texts_by_heart(make):
         model.train_on_batch(*batch)
     model.preprocessor = kept
     assert model.generate(x) == expected
-
-
-def test_future_tokens_and_padded_sources_have_no_influence():
-    ids = np.random.default_rng(0).integers(5, 17, (2, LENGTH))
-    other = ids.copy()
-    other[:, 6:] = 5
-    model = language_model("D+V", preprocess=False)
-    outputs = [
-        numpy(model({"token_ids": x, "padding_mask": np.ones_like(x)}))
-        for x in (ids, other)
-    ]
-    close(outputs[0][:, :6], outputs[1][:, :6])
-    model = translator("D+V", preprocess=False)
-    target = ids[:, :TARGET_LENGTH]
-    real = np.arange(LENGTH)[None] < np.array([[6], [6]])
-    outputs = [
-        model(
-            tensors(
-                {
-                    "encoder_token_ids": source,
-                    "encoder_padding_mask": real,
-                    "decoder_token_ids": target,
-                    "decoder_padding_mask": np.ones_like(target),
-                }
-            )
-        )
-        for source in (ids, other)
-    ]
-    close(*map(numpy, outputs))
 
 
 def refused(words, call, *arguments, **options):
