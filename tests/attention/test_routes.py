@@ -13,7 +13,6 @@ from backend import gradients, numpy, on_cpu
 from keras import ops
 from places import ROOT
 
-import keras_synth
 from keras_synth import routes
 from keras_synth._backend import execution
 from keras_synth.attend import attend
@@ -160,17 +159,6 @@ def test_a_route_that_supports_nothing_is_never_chosen():
 def test_other_objects_and_names_are_errors(function, route, words, known):
     with pytest.raises(ValueError, match=words):
         function(route)
-
-
-def test_a_folded_layer_computes_without_the_shared_route():
-    layer, x = layer_and_input("R")
-    expected = numpy(layer(x))
-    folded = keras_synth.fold(layer)
-    shared = routes.unregister("shared")
-    try:
-        np.testing.assert_allclose(numpy(folded(x)), expected, atol=1e-5)
-    finally:
-        routes.register(shared)
 
 
 @pytest.mark.each_backend

@@ -7,7 +7,7 @@ from arrays import normal, padding
 from backend import numpy, program
 from cases import KINDS as SYNTHESIZERS
 from cases import MIXERS, D, H, N, T, made, randomized
-from small_tasks import KINDS, VOCABULARY, WORDS, backbone, task
+from small_tasks import KINDS, WORDS, task
 
 import keras_synth
 from keras_synth import mixers, models, synthesizers
@@ -214,14 +214,6 @@ def test_models_of_keras_are_folded_layer_by_layer():
     assert len(tables) == 2
     x = normal(3, T, D)
     check_equal(folded(x), model(x))
-
-
-def test_every_mixer_stands_in_a_folded_backbone():
-    window = SyntheticAttention(2, 4, synthesizer="V", sliding_window=2)
-    model = randomized(backbone("classifier", [*MIXERS, "R", window]))
-    ids = np.random.default_rng(0).integers(1, len(VOCABULARY), (2, T))
-    x = {"token_ids": ids, "padding_mask": padding(T, 5, size=T)}
-    check_equal(*(program(m)(x) for m in (keras_synth.fold(model), model)))
 
 
 def test_operations_and_masks_of_keras_stay_in_folded_models():

@@ -17,7 +17,6 @@ from small_tasks import SIZES, VOCABULARY, task
 
 import keras_synth
 from keras_synth import mixers, models, synthesizers
-from keras_synth.folding import plain_layer
 from keras_synth.layers import (
     SynthesizerDecoder,
     SynthesizerEncoder,
@@ -98,14 +97,6 @@ def test_without_masks_matrices_of_positions_need_only_layers(name):
     x = keras.Input((T, 8))
     plain = check(keras.Model(x, randomized(made(name))(x)), X)
     assert plain.operations == plain.layers
-
-
-def test_every_name_has_a_plain_form_or_is_refused():
-    for name, entry in registry_of("mixer").entries.items():
-        assert (entry.cls in plain_layer.registry) != (name in REFUSED), name
-    for name, entry in registry_of("synthesizer").entries.items():
-        if name != "heads" and entry.cls.reads_tokens:
-            assert entry.cls in plain_layer.registry, name
 
 
 @pytest.mark.parametrize("name", registry_of("normalizer").entries)
@@ -262,18 +253,6 @@ def test_blocks_have_equal_outputs_without_caches():
     ]
     model = keras.Model([x, own, source, other], outputs)
     check(model, [X, MASK, normal(3, 5, 8), padding(5, 2, 0, size=5)])
-
-
-@pytest.mark.each_backend
-def test_masks_of_keras_reach_layers_in_blocks():
-    ids = keras.Input((T,), dtype="int32")
-    x = keras.layers.Embedding(20, 8, mask_zero=True)(ids)
-    y = SyntheticAttention(H, K, synthesizer="R+V", max_length=N)(x, x)
-    for _ in range(2):
-        x = SynthesizerEncoder(16, H, synthesizer="R", max_length=N)(x)
-    y = keras.layers.GlobalAveragePooling1D()(y)
-    model = keras.Model(ids, [x, y])
-    check(model, np.random.default_rng(0).integers(1, 20, (3, T)) * MASK)
 
 
 MASKED = {

@@ -6,7 +6,6 @@ import random
 import keras
 import pytest
 import saved_files
-from assertions import close
 from cases import CASES, KINDS, D, H, K, N, T
 
 from keras_synth import layers, models
@@ -75,16 +74,6 @@ def test_the_second_of_a_kind_has_the_paths_of_the_first(name):
     assert paths(make()) == paths(first)
 
 
-def test_paths_name_the_place_of_a_weight():
-    block = LAYERS["encoder"]()
-    found = paths(block)
-    below = "self_attention/synthesizer"
-    assert f"{below}/alphas" in found
-    assert f"{below}/part_0/part_0/R" in found  # a mixture in a mixture
-    assert f"{below}/part_1/part_0/hidden/kernel" in found
-    assert f"{below}/part_2/query/kernel" in found
-
-
 def test_users_names_are_kept():
     mine = RandomSynthesizer(H, N, name="positions")
     mixture = MixtureSynthesizer([mine, DotProductSynthesizer(H, K)])
@@ -142,12 +131,3 @@ def test_blocks_build_nothing_before_they_are_built(kind):
     assert states[0] == states[1]
     with pytest.raises(ValueError, match="max_length"):
         layers.SynthesizerEncoder(16, H, synthesizer="R")
-
-
-def test_a_quantized_model_can_be_saved_again_and_again(tmp_path):
-    model = saved_files.made("classifier int8")
-    expected = saved_files.outputs("classifier", model)
-    for i in range(2):
-        model.save(tmp_path / f"{i}.keras")
-        model = keras.saving.load_model(tmp_path / f"{i}.keras")
-    close(saved_files.outputs("classifier", model), expected, atol=1e-6)

@@ -8,7 +8,7 @@ from assertions import close, equal
 from backend import numpy
 from noise import noisy
 
-from keras_synth import fold, models
+from keras_synth import models
 from keras_synth.surgery import graft, lengthen
 
 SIZES = {
@@ -163,24 +163,6 @@ def test_targets_shorter_than_sources_stay_so():
     assert grafted.max_sequence_length == 10
     assert grafted.max_decoder_length == 9
     assert graft(model, "R+V", max_length=8).max_decoder_length == 8
-
-
-def test_it_trains_saves_loads_and_folds(tmp_path):
-    model = trained("gpt2")
-    grafted = graft(model, "R+V")
-    given = inputs(model)
-    table = next(w for w in grafted.weights if w.name == "R")
-    x = keras.tree.flatten(grafted.output)[-1]
-    head = keras.Model(grafted.input, keras.layers.Dense(1)(x))
-    head.compile("adam", "mse")
-    head.fit(given, np.ones((B, T, 1)), epochs=2, verbose=0)
-    assert np.abs(numpy(table)).max() > 0
-    path = tmp_path / "grafted.keras"
-    grafted.save(path)
-    again = keras.saving.load_model(path)
-    expected = real_outputs(grafted, given)
-    close(real_outputs(again, given), expected)
-    close(real_outputs(fold(grafted), given), expected, atol=1e-4)
 
 
 def prompts():

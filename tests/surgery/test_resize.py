@@ -1,6 +1,5 @@
 """Models for longer and for shorter sequences."""
 
-import exported
 import keras
 import numpy as np
 import pytest
@@ -141,17 +140,6 @@ def test_tasks_keep_their_heads():
     expected = numpy(classifier(inputs(4)))
     for other in (lengthen(classifier, M), shorten(classifier, 4)):
         close(other(inputs(4)), expected)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("change", [lengthen, shorten])
-def test_they_are_exported(change, tmp_path):
-    model = change(backbone("R+V"), M if change is lengthen else 4)
-    format = "torch" if keras.backend.backend() == "torch" else "tf_saved_model"
-    run = exported.export(model, tmp_path, format, (None, None))
-    given = exported.inputs(model, 2, model.max_sequence_length)
-    close(run(given), model(given), atol=1e-4)
 
 
 @pytest.mark.parametrize(
