@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import random
 
 import keras
 import numpy as np
@@ -52,28 +51,6 @@ def test_defaults_reach_the_parts_that_have_them():
 
 
 # Checking.
-
-
-def test_checking_makes_no_layer_and_draws_no_seed(monkeypatch):
-    made = get("R+V")
-    config = serialize(made)
-    uids = ["dense_synthesizer", "mixture_synthesizer", "einsum_dense"]
-    before = [keras.backend.get_uid(name) for name in uids]
-    state = random.getstate()
-
-    def no_layer(*args, **kwargs):
-        raise AssertionError("a layer was made")
-
-    monkeypatch.setattr(keras.layers.Layer, "__init__", no_layer)
-    for identifier in ("FR(rank=3) + V", "mixture(D + V)", "Fix", made, config):
-        registry.check(identifier, H, N)
-    registry.check("V", H)
-    with pytest.raises(ValueError, match="a layer was made"):
-        get("R")
-    assert random.getstate() == state
-    assert [keras.backend.get_uid(name) for name in uids] == [
-        count + 1 for count in before
-    ]
 
 
 @pytest.mark.once

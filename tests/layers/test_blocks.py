@@ -1,7 +1,5 @@
 """Blocks around any mixer: biases, masks, objects that do not fit."""
 
-import warnings
-
 import keras
 import numpy as np
 import pytest
@@ -41,22 +39,6 @@ def test_objects_with_weights_or_other_heads_are_errors():
         SynthesizerEncoder(16, H + 1, synthesizer=mixers.get("V", H, K))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["V", "D", "FD", "R + V", "additive", "linear", "light_conv", "gmlp"],
-)
-def test_masks_that_count_cause_no_warning(name):
-    ids = np.array([[1, 2, 3, 0, 0], [4, 5, 6, 7, 0]])
-    embedding = keras.layers.Embedding(10, D, mask_zero=True)
-    mixer = mixers.get(name, num_heads=H, key_dim=K, max_length=N)
-    block = SynthesizerEncoder(16, H, synthesizer=name, max_length=N)
-    for layer in (mixer, block):
-        model = keras.Sequential([embedding, layer])
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            model.predict(ids, verbose=0)
-
-
 @pytest.mark.parametrize("options", [{}, {"normalize_first": True}])
 def test_a_decoder_in_half_precision_reads_the_masks_of_keras(options):
     """Of tensors that it casts."""
@@ -71,24 +53,6 @@ def test_a_decoder_in_half_precision_reads_the_masks_of_keras(options):
     expected = numpy(block(x, decoder_padding_mask=ids != 0))
     np.testing.assert_allclose(numpy(found)[ids != 0], expected[ids != 0])
     assert np.abs(numpy(block(x)) - numpy(found)).max() > 0.01
-
-
-def test_an_attention_bias_passes_through_blocks():
-    """And a bias that forbids is a mask."""
-    x = normal(3, T, D)
-    encoder = SynthesizerEncoder(16, H, synthesizer="V")
-    plain = numpy(encoder(x))
-    allowed = np.random.default_rng(0).random((1, 1, T, T)) < 0.6
-    allowed |= np.eye(T, dtype=bool)
-    biased, masked = (
-        numpy(encoder(x, **arguments))
-        for arguments in (
-            {"attention_bias": np.where(allowed, 0, -1e9).astype("float32")},
-            {"attention_mask": np.repeat(allowed[:, 0], 3, axis=0)},
-        )
-    )
-    np.testing.assert_allclose(biased, masked, atol=1e-5)
-    assert np.abs(biased - plain).max() > 1e-3
 
 
 def test_an_attention_bias_passes_through_decoders_with_and_without_caches():

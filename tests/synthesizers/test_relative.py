@@ -20,25 +20,6 @@ def table(identifier, start=0, rows=T, columns=S, num_heads=H):
     return synthesizer, numpy(logits.materialize())[0]
 
 
-# Press et al., 2022: a geometric sequence that starts at 2^(-8/H); for other
-# numbers of heads the next lower power's, and every other of the next higher's.
-SLOPES = {
-    8: [2.0**-i for i in range(1, 9)],
-    4: [2**-2, 2**-4, 2**-6, 2**-8],
-    1: [2**-8],
-    6: [2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3],
-}
-
-
-@pytest.mark.parametrize("heads", SLOPES)
-def test_alibi_falls_with_the_distance(heads):
-    synthesizer, found = table("alibi", start=2, num_heads=heads)
-    distances = np.abs(np.arange(S) - (2 + np.arange(T))[:, None])
-    expected = -np.array(SLOPES[heads])[:, None, None] * distances
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-    assert not synthesizer.weights
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -97,19 +78,6 @@ def test_one_part_with_a_bias_needs_no_alphas():
 
 
 # --- groups of heads ----------------------------------------------------------
-
-
-def test_groups_pay_only_for_themselves():
-    x = normal(2, T, D)
-    whole = SyntheticAttention(
-        H, K, synthesizer="heads(1 * V + 3 * mixture(R + D))", max_length=N
-    )
-    whole(x)
-    logits = whole.synthesizer(x, keys=whole.synthesizer.project_keys(x))
-    assert logits.bias.shape == (2, H, T, T)
-    # One head of keys, not four; R's and D's heads have no keys.
-    assert whole.synthesizer.synthesizers[0].key.kernel.shape == (D, 1, K)
-    assert whole.cache_dim == (2 * K, K)
 
 
 def test_masks_and_biases_of_heads_go_to_their_groups():
