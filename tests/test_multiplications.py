@@ -54,16 +54,6 @@ def test_attention(name):
     }
 
 
-def test_a_synthesizer_without_a_count_is_named():
-    class Own(synthesizers.Synthesizer):
-        pass
-
-    layer = layers.SyntheticAttention(H, K, synthesizer=Own(H))
-    layer.build((None, None, D))
-    with pytest.raises(ValueError, match=r"of Own.*pairs=None"):
-        multiplications(layer, T, T)
-
-
 @pytest.mark.parametrize("gated", [False, True])
 def test_feed_forward(gated):
     layer = layers.FeedForward(6, use_gated_activation=gated)

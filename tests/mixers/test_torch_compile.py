@@ -10,7 +10,7 @@ from backend import numpy
 from cases import MIXERS, D, H, K, N, T
 from places import ROOT
 
-from keras_synth import mixers, models
+from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 
 if keras.backend.backend() != "torch":
@@ -126,18 +126,6 @@ def test_largest_entries_are_asked_for_as_the_compiler_can():
         assert not re.search(r"\bops\.(max|min)\(", code), path
 
 
-def backbone(name):
-    return models.SynthesizerBackbone(
-        vocabulary_size=30,
-        num_layers=2,
-        num_heads=H,
-        hidden_dim=D,
-        intermediate_dim=2 * D,
-        synthesizer=name,
-        max_sequence_length=N,
-    )
-
-
 def test_a_block_that_casts_its_input_is_one_graph():
     block = SynthesizerDecoder(
         16, H, synthesizer="R+V", max_length=N, dtype="mixed_bfloat16"
@@ -145,34 +133,3 @@ def test_a_block_that_casts_its_input_is_one_graph():
     expected, options = block(tokens()), {"fullgraph": True, "backend": "eager"}
     found = torch.compile(lambda x: block(x), **options)(tokens())
     np.testing.assert_array_equal(numpy(found), numpy(expected))
-
-
-def ids(length):
-    real = padding(length, length // 2, size=length)
-    drawn = np.random.default_rng(length).integers(1, 30, (B, length))
-    return {
-        "token_ids": keras.ops.convert_to_tensor(drawn),
-        "padding_mask": keras.ops.convert_to_tensor(real),
-    }
-
-
-@slow
-@pytest.mark.parametrize("name", ["V", "R + V"])
-def test_lengths_of_buckets_are_compiled_once_each(name):
-    model = backbone(name)
-    lengths = [4, 6, N]
-    for length in lengths:
-        model(ids(length))
-    compiled = torch.compile(
-        lambda x: model(x), fullgraph=True, backend="eager", dynamic=False
-    )
-    for length in lengths:
-        found = compiled(ids(length))
-        np.testing.assert_allclose(
-            numpy(found), numpy(model(ids(length))), atol=1e-5
-        )
-    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
-    assert graphs == len(lengths)
-    for length in lengths * 2:
-        compiled(ids(length))
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs
