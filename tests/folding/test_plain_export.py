@@ -3,8 +3,6 @@
 `exported.py` runs the files as their own runtimes do.
 """
 
-import importlib.util
-
 import exported
 import keras
 import numpy as np
@@ -19,23 +17,6 @@ from keras_synth import mixers, models
 
 BACKEND = keras.backend.backend()
 T = 7
-# What writes a format on a backend.
-WRITERS = {
-    ("tf_saved_model", "tensorflow"): "tensorflow",
-    ("tf_saved_model", "jax"): "tensorflow",
-    ("onnx", "tensorflow"): "tf2onnx",
-    ("onnx", "jax"): "jax2onnx",
-    ("onnx", "torch"): "onnxscript",
-    ("openvino", "tensorflow"): "openvino",
-    ("openvino", "torch"): "openvino",
-    ("litert", "tensorflow"): "tensorflow",
-    ("torch", "torch"): "torch",
-}
-HERE = [
-    format
-    for (format, backend), package in WRITERS.items()
-    if backend == BACKEND and importlib.util.find_spec(package)
-]
 QUICK = {"tensorflow": "tf_saved_model", "torch": "onnx"}.get(BACKEND)
 pytestmark = [
     pytest.mark.each_backend,
@@ -47,7 +28,7 @@ pytestmark = [
     "format",
     [
         x if x == QUICK else pytest.param(x, marks=pytest.mark.slow)
-        for x in HERE
+        for x in exported.HERE
     ],
 )
 def test_every_format_has_equal_outputs(format, tmp_path):

@@ -1,10 +1,29 @@
 """Exported files, run by their runtimes without Keras."""
 
+import importlib.util
+
 import keras
 import numpy as np
 from backend import numpy
 from keras import ops
 
+# Packages that write a format on a backend.
+WRITERS = {
+    ("tf_saved_model", "tensorflow"): "tensorflow",
+    ("tf_saved_model", "jax"): "tensorflow",
+    ("onnx", "tensorflow"): "tf2onnx",
+    ("onnx", "jax"): "jax2onnx",
+    ("onnx", "torch"): "onnxscript",
+    ("openvino", "tensorflow"): "openvino",
+    ("openvino", "torch"): "openvino",  # of plain models
+    ("litert", "tensorflow"): "tensorflow",
+    ("torch", "torch"): "torch",
+}
+HERE = [
+    format
+    for (format, backend), package in WRITERS.items()
+    if backend == keras.backend.backend() and importlib.util.find_spec(package)
+]
 ENDINGS = {
     "tf_saved_model": "",
     "onnx": ".onnx",

@@ -1,6 +1,6 @@
 """Every file format, from every backend that writes it, has our outputs."""
 
-import importlib.util
+import functools
 import warnings
 
 import exported
@@ -19,21 +19,15 @@ BACKEND = keras.backend.backend()
 LONGEST = 16  # of `small_tasks.backbone`
 LENGTH = 8
 
-# Packages that write a format on a backend, and shapes with all open sizes.
-WRITERS = {
-    ("tf_saved_model", "tensorflow"): ("tensorflow", (None, None)),
-    ("tf_saved_model", "jax"): ("tensorflow", (None, None)),
-    ("onnx", "tensorflow"): ("tf2onnx", (None, None)),
-    ("onnx", "jax"): ("jax2onnx", (3, LENGTH)),
-    ("onnx", "torch"): ("onnxscript", (None, None)),
-    ("openvino", "tensorflow"): ("openvino", (None, None)),
-    ("litert", "tensorflow"): ("tensorflow", (None, LENGTH)),
-    ("torch", "torch"): ("torch", (None, None)),
+# Shapes with all sizes open that a format can leave open.
+SHAPES = {
+    ("onnx", "jax"): (3, LENGTH),
+    ("litert", "tensorflow"): (None, LENGTH),
 }
 HERE = {
-    format: shape
-    for (format, backend), (package, shape) in WRITERS.items()
-    if backend == BACKEND and importlib.util.find_spec(package)
+    format: SHAPES.get((format, BACKEND), (None, None))
+    for format in exported.HERE
+    if (format, BACKEND) != ("openvino", "torch")
 }
 # Those of the quick suite.
 PLAIN = {
@@ -211,71 +205,60 @@ def test_positions_have_our_outputs(positions, format, tmp_path):
     check(noisy(made, 0.3), format, HERE[format], tmp_path)
 
 
-# Open sizes that a format cannot have, or formats that a backend cannot write.
-REFUSED = [
-    ("onnx", "jax", (None, LENGTH), "cannot leave open .'batch'."),
-    ("litert", "tensorflow", (None, None), "cannot leave open .'length'."),
-    ("litert", "torch", (None, None), "cannot leave open .'batch', 'length'."),
-    ("openvino", "jax", (3, LENGTH), 'reads the files of format="onnx"'),
-    ("openvino", "torch", (3, LENGTH), 'reads the files of format="onnx"'),
-    ("tf_saved_model", "torch", (3, LENGTH), "TensorFlow or JAX"),
-]
+def quantized():
+    model = of_kind("classifier", "R")
+    model.quantize("int8")
+    return model
 
 
-@pytest.mark.parametrize(
-    "format, shape, message",
-    [(f, shape, m) for f, backend, shape, m in REFUSED if backend == BACKEND],
-)
-def test_open_sizes_that_a_format_lacks_are_errors(
-    format, shape, message, tmp_path
+def in_bfloat16():
+    body = backbone("classifier", "R", dtype="mixed_bfloat16")
+    return models.SynthesizerTextClassifier(body, 2)
+
+
+def of_mixer(name, kind="classifier"):
+    return functools.partial(of_kind, kind, name)
+
+
+V, OPEN_SIZES, FIXED = of_mixer("V"), (None, None), (3, LENGTH)
+# Open sizes that a format cannot have, formats that a backend cannot write,
+# numbers and operations that ONNX lacks, and sizes that PyTorch would fix.
+REFUSED = {
+    "tensorflow": [
+        (V, "litert", OPEN_SIZES, "cannot leave open .'length'."),
+        (of_mixer("gmlp"), "onnx", FIXED, r"lacks an operation.*Erfc"),
+    ],
+    "jax": [
+        (V, "onnx", (None, LENGTH), "cannot leave open .'batch'."),
+        (V, "openvino", FIXED, 'reads the files of format="onnx"'),
+    ],
+    "torch": [
+        (V, "litert", OPEN_SIZES, "cannot leave open .'batch', 'length'."),
+        (V, "openvino", FIXED, 'reads the files of format="onnx"'),
+        (V, "tf_saved_model", FIXED, "TensorFlow or JAX"),
+        (quantized, "onnx", OPEN_SIZES, "to int8"),
+        (in_bfloat16, "onnx", OPEN_SIZES, "in bfloat16"),
+        (
+            *(of_mixer("performer(features=8)"), "onnx", OPEN_SIZES),
+            "'batch', 'length'.*as numbers",
+        ),
+        (
+            *(of_mixer("R", "masked model"), "torch", OPEN_SIZES),
+            "'batch', 'length', 'masked'",
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize("make, format, shape, message", REFUSED[BACKEND])
+def test_what_a_format_lacks_is_an_error(
+    make, format, shape, message, tmp_path
 ):
+    if "operation" in message or "numbers" in message:
+        pytest.importorskip(exported.WRITERS[format, BACKEND])
     with pytest.raises(ValueError, match=message):
-        exported.export(task("classifier"), tmp_path, format, shape)
+        exported.export(make(), tmp_path, format, shape)
     assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.once
-@pytest.mark.skipif(BACKEND != "torch", reason="TensorFlow writes int8")
-@pytest.mark.parametrize(
-    ("mode", "dtype", "message"),
-    [("int8", "float32", "to int8"), (None, "mixed_bfloat16", "in bfloat16")],
-)
-def test_numbers_that_onnx_lacks_are_errors(mode, dtype, message, tmp_path):
-    body = backbone("classifier", "R", dtype=dtype)
-    model = models.SynthesizerTextClassifier(body, 2)
-    if mode:
-        model.quantize(mode)
-    with pytest.raises(ValueError, match=message):
-        exported.export(model, tmp_path, "onnx", (None, None))
-    assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.skipif("onnx" not in HERE, reason="needs a writer of ONNX")
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="others have erfc")
-def test_operations_that_onnx_lacks_are_errors(tmp_path):
-    with pytest.raises(ValueError, match=r"lacks an operation.*Erfc"):
-        exported.export(
-            of_kind("classifier", "gmlp"), tmp_path, "onnx", (3, LENGTH)
-        )
-    assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.once
-@pytest.mark.skipif(BACKEND != "torch", reason="others leave them open")
-@pytest.mark.skipif("onnx" not in HERE, reason="needs a writer of ONNX")
-def test_sizes_that_pytorch_would_fix_are_errors(tmp_path):
-    model = of_kind("classifier", "performer(features=8)")
-    with pytest.raises(ValueError, match=r"'batch', 'length'.*as numbers"):
-        exported.export(model, tmp_path, "onnx", (None, None))
-    assert not [*tmp_path.iterdir()]
-
-
-@pytest.mark.skipif(BACKEND != "torch", reason="others leave them open")
-def test_open_sizes_of_masked_models_are_errors_on_pytorch(tmp_path):
-    with pytest.raises(ValueError, match="'batch', 'length', 'masked'"):
-        exported.export(
-            of_kind("masked model", "R"), tmp_path, "torch", (None, None)
-        )
 
 
 @pytest.mark.slow
