@@ -8,8 +8,8 @@ from keras_synth._backend.tensors import take
 def as_position(position):
     """Returns a position unchanged, or a tensor of any integer dtype as int32.
 
-    TensorFlow does not add int64 to the int32 of other positions. It raises for
-    an integer below 0.
+    TensorFlow does not add int64 to the int32 of other positions. An integer
+    below 0 is an error.
     """
     if position is None or isinstance(position, int):
         if position is not None and position < 0:

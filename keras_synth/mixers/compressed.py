@@ -125,6 +125,7 @@ class CompressedAttention(MultiHeadMixer):
         """`(B, S, ...) -> (B, M, kernel, ...)`, zero beyond the end."""
         batch, length, *others = ops.shape(x)
         stride = self.stride
+        # Not -(-length // stride), which tf2onnx rounds towards zero.
         number = (length + stride - 1) // stride
         runs = -(-self.kernel // stride)  # of `stride` tokens, in a window
         behind = (number + runs - 1) * stride - length
