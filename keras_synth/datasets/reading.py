@@ -175,8 +175,8 @@ def _table(path, format, sep, header):
             encoding="utf-8-sig",
         )
         # In a single column an empty line is an empty text.
-        alone = rows(nrows=1).shape[1] == 1
-        table = rows(skip_blank_lines=not alone)
+        is_single = rows(nrows=1).shape[1] == 1
+        table = rows(skip_blank_lines=not is_single)
     except UnicodeDecodeError as error:
         raise _not_utf8(path, error) from error
     except ValueError as error:
@@ -184,7 +184,7 @@ def _table(path, format, sep, header):
             f"{path} cannot be read as {format}.{_SEPARATOR_HINT} Received: "
             f"{' '.join(str(error).split())}"
         ) from error
-    while alone and len(table) and _is_blank(table.iloc[-1, 0]):
+    while is_single and len(table) and _is_blank(table.iloc[-1, 0]):
         table = table[:-1]
     return table[1:].set_axis(table.iloc[0], axis=1) if header else table
 

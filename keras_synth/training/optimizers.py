@@ -12,7 +12,7 @@ NOT_DECAYED = (r"bias|^b(_?\w)?$", "gamma", "beta", "scale", "alphas")
 class AdamW(keras.optimizers.AdamW):
     """Keras does not save what is excluded from weight decay (3.15).
 
-    The name has no underscore, because TensorFlow allows none at the start.
+    TensorFlow raises an error for names that begin with an underscore.
     """
 
     def __init__(self, *args, **kwargs):

@@ -70,7 +70,7 @@ def check_prompts(
 
 
 def check_sources(sources: Any) -> None:
-    """Raises if there are no sources, a string or a column of strings."""
+    """Raises unless sources are a string or a column with at least one."""
     if not in_graph([sources]) and not _count(sources):
         raise ValueError(
             "`generate` needs at least one source. Received: 0 sources"

@@ -131,10 +131,7 @@ class TaskMixin(ModelMixin):
     def train_on_batch(
         self, x, y=None, sample_weight=None, class_weight=None, **kwargs
     ):
-        """Trains on one batch, like `keras.Model.train_on_batch`.
-
-        `class_weight` is as in `fit`.
-        """
+        """Trains on a batch, like Keras; `class_weight` as in `fit`."""
         if self._takes_draws() and y is None:
             count = len(x[0] if isinstance(x, tuple) else x)
             y = np.random.randint(2**31 - 1, size=count)
@@ -179,9 +176,8 @@ class TaskMixin(ModelMixin):
         """The `class_weight` of a classifier with numbers as keys."""
         if class_weight is None or not hasattr(self, "num_classes"):
             return class_weight
-        return weights_of_numbers(
-            class_weight, self.num_classes, self.class_names
-        )
+        names = self.class_names
+        return weights_of_numbers(class_weight, self.num_classes, names)
 
     def _call(self, method, **kwargs):
         """Calls KerasHub's method, or Keras' without a preprocessor."""
