@@ -226,7 +226,9 @@ class SynthesizerDecoder(SynthesizerBlock):
             )
         scores: list | None = [] if return_attention_scores else None
         shared = {"scores": scores, "training": training}
-        x = masks.zero_nonfinite_padding(x, own["value_mask"])
+        x, _ = self._without_nonfinite(
+            x, "decoder_padding_mask", own["value_mask"]
+        )
         x = self._attend(
             self.attention, self.attention_residual, x, **own, **shared
         )

@@ -5,7 +5,6 @@ from typing import Any
 import keras
 
 from keras_synth._backend.policies import inherit_settings
-from keras_synth.attention import masks
 from keras_synth.layers.block import SynthesizerBlock
 from keras_synth.types import Shape, Tensor
 
@@ -94,9 +93,9 @@ class SynthesizerEncoder(SynthesizerBlock):
         return_attention_scores: bool = False,
         attention_bias: Tensor | None = None,
     ) -> Tensor:
-        if padding_mask is not None:
-            padding_mask = masks.as_boolean(padding_mask)
-            inputs = masks.zero_nonfinite_padding(inputs, padding_mask)
+        inputs, padding_mask = self._without_nonfinite(
+            inputs, "padding_mask", padding_mask
+        )
         scores: list | None = [] if return_attention_scores else None
         x = self._attend(
             self.attention,

@@ -39,6 +39,21 @@ def test_objects_with_weights_or_other_heads_are_errors():
         SynthesizerEncoder(16, H + 1, synthesizer=mixers.get("V", H, K))
 
 
+@pytest.mark.parametrize(
+    ("cls", "name"),
+    [
+        (SynthesizerEncoder, "padding_mask"),
+        (SynthesizerDecoder, "decoder_padding_mask"),
+    ],
+)
+@pytest.mark.parametrize("shape", [(2, T - 1), (2, 1), (3, T), (2, T, 1)])
+def test_a_padding_mask_of_another_shape_is_an_error(cls, name, shape):
+    block = cls(16, H, synthesizer="V")
+    mask = {name: np.ones(shape, bool)}
+    with pytest.raises(ValueError, match=rf"`{name}` must.*\(2, 7\).*Received"):
+        block(normal(2, T, D), **mask)
+
+
 @pytest.mark.parametrize("options", [{}, {"normalize_first": True}])
 def test_a_decoder_in_half_precision_reads_the_masks_of_keras(options):
     """Of tensors that it casts."""
