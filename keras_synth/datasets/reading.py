@@ -2,11 +2,11 @@
 
 import contextlib
 import csv
-import functools
 import gzip
 import io
 import itertools
 import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -144,13 +144,13 @@ def _open(path):
         with opener(path, "rt", encoding="utf-8-sig") as file:
             return file.read()
     except UnicodeDecodeError as error:
-        raise _not_utf8(path, error) from error
-
-
-def _not_utf8(path, error):
-    return ValueError(
-        f"{path} must be UTF-8. Convert it first. Received: {error}"
-    )
+        raise ValueError(
+            f"{path} must be UTF-8. Convert it first. Received: {error}"
+        ) from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(
+            f"{path} is not a complete gzip file. Received: {error}"
+        ) from error
 
 
 def _table(path, format, sep, header):
@@ -163,22 +163,23 @@ def _table(path, format, sep, header):
         ) from error
     if format == "jsonl":
         return pd.DataFrame(_objects(path), dtype=object)
-    try:
-        rows = functools.partial(
-            pd.read_csv,
-            path,
+    content = _open(path)
+
+    def rows(**options):
+        return pd.read_csv(
+            io.StringIO(content),
             sep=sep,
             header=None,
             dtype=str,
             keep_default_na=False,
             quoting=csv.QUOTE_NONE if format == "tsv" else csv.QUOTE_MINIMAL,
-            encoding="utf-8-sig",
+            **options,
         )
+
+    try:
         # In a single column an empty line is an empty text.
         is_single = rows(nrows=1).shape[1] == 1
         table = rows(skip_blank_lines=not is_single)
-    except UnicodeDecodeError as error:
-        raise _not_utf8(path, error) from error
     except ValueError as error:
         raise ValueError(
             f"{path} cannot be read as {format}.{_SEPARATOR_HINT} Received: "
@@ -244,6 +245,13 @@ def _columns(path, table, text, label, skip_empty):
         table = table[~blank.any(axis=1)]
     if not len(table):
         raise ValueError(f"{path} must have at least one row. Received: 0 rows")
+    nested = [
+        x for name in sides for x in table[name] if isinstance(x, (dict, list))
+    ]
+    if nested:  # of JSON
+        raise ValueError(
+            f"{path}: texts must be strings. Received: {nested[0]!r:.60}"
+        )
     texts = [table[name].astype(str).tolist() for name in sides]
     texts = tuple(texts) if len(texts) > 1 else texts[0]
     if not answers:
@@ -351,6 +359,8 @@ def _conllu(path):
             if fields[0].isdigit():  # neither several words, "1-2", nor "8.1"
                 sentences[-1].append(fields[1])
                 tags[-1].append(fields[_CONLLU_TAG])
+    if not any(sentences):
+        raise ValueError(f"{path} must have at least one word. Received: none")
     return [*filter(None, sentences)], [*filter(None, tags)]
 
 
