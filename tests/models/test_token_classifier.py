@@ -297,5 +297,7 @@ def test_wrong_arguments_are_errors():
         tagger(given=preprocessor(20))
     with pytest.raises(ValueError, match="sequence_length=2"):
         preprocessor(2)
+    with pytest.raises(ValueError, match=r"must be integers.*'NOUN'"):
+        preprocessor()([["dog"]], [["NOUN"]])
     with pytest.raises(ValueError, match=r"must be strings. Received: 3"):
         tagger().tag([["dog", 3]])

@@ -142,6 +142,11 @@ class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
             # Rows of dense tensors are padded.
             row = row[: len(words)] if isinstance(labels, np.ndarray) else row
             check_words(words, row)
+            if len(row) and isinstance(row[0], (str, bytes)):
+                raise ValueError(
+                    "Labels must be integers. Only the methods of a model with "
+                    f"`class_names` take names. Received: {row[0]!r}"
+                )
             placed[i, starts[i]] = row[: starts[i].sum()]
         weights = starts.astype("float32")
         if sample_weight is not None:
