@@ -29,6 +29,7 @@ def run(
     epochs: int = 3,
     batch_size: int = 32,
     score: str | None = None,
+    higher_is_better: bool | None = None,
     folder: Any = "compare",
     resume: bool = False,
     callbacks: str | None = None,
@@ -56,6 +57,8 @@ def run(
         epochs: Integer.
         batch_size: Integer.
         score: Name of one of the model's metrics; by default its loss.
+        higher_is_better: Whether a higher score is better. By default it is
+            not if the name is that of a loss or an error, such as `"mae"`.
         folder: Path of a folder for results and reports.
         resume: Whether to keep existing results.
         callbacks: `"module:function"` that makes the callbacks of a run.
@@ -92,7 +95,7 @@ def run(
     check_positive("epochs", epochs)
     check_positive("batch_size", batch_size)
     check_positive("jobs", jobs)
-    script = (*own.place_of(build_model), score)
+    script = (*own.place_of(build_model), score, higher_is_better)
     task = own.ScriptTask(*script)
     wanted = runs.grid(variants, seeds, backends)
     with runs.locked(folder) as path:

@@ -127,7 +127,7 @@ class Scores(Classification):
 
         labels, found = predicted(model, batches)
         found = found[:, 0]
-        if not np.ptp(found):  # a constant has no correlation
+        if not np.ptp(found) or not np.ptp(labels):  # no correlation
             return {"score": 0.0, "spearman": 0.0}
         return {
             "score": float(stats.pearsonr(labels, found)[0]),

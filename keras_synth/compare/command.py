@@ -134,7 +134,7 @@ def _add_options(parser, command):
     if several:
         add("--jobs", type=POSITIVE, default=1, help="simultaneous runs")
         add("--ray", metavar="ADDRESS", help="HOST:PORT of a cluster, or local")
-        add("--gpus-per-run", type=int, default=0, help="with --ray")
+        add("--gpus-per-run", type=NATURAL, default=0, help="with --ray")
     else:
         parser.set_defaults(jobs=1, ray=None, gpus_per_run=0)
     add(
@@ -222,9 +222,11 @@ def _source(given):
             options[name] = columns if columns[1:] else columns[0]
     if given.delimiter == "\\t":
         options["delimiter"] = "\t"
-    if options and not given.data:
+    others = "validation_data", "test_data"
+    without = [*options, *(x for x in others if getattr(given, x))]
+    if without and not given.data:
         flags = {"header": "--no-header"}
-        names = ", ".join(flags.get(x, option(x)) for x in options)
+        names = ", ".join(flags.get(x, option(x)) for x in without)
         raise ValueError(f"{names} needs --data. Received: no --data")
     paths = map(pathlib.Path, given.data)
     if given.data and (given.format or format_of(*paths)) in TABLES:

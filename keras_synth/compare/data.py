@@ -39,9 +39,15 @@ class Source(NamedTuple):
     options: dict = {}
 
     def read(self, paths, **changes):
-        """Calls `datasets.read`; two paths are parallel lines."""
+        """Reads texts and labels; two paths are parallel lines."""
         path = paths[0] if len(paths) == 1 else paths
-        return datasets.read(path, **(self.options | changes))
+        found = datasets.read(path, **(self.options | changes))
+        if not isinstance(found, tuple):
+            raise ValueError(
+                "This task needs labels: a table, a folder for each class, or "
+                f"two files of parallel lines. Received: plain text in {path}"
+            )
+        return found
 
 
 class Arrays(NamedTuple):
@@ -72,6 +78,11 @@ def examples(task, settings, source):
             options["max_length"] = settings["sequence_length"] - 2
         return generated(task.generator, count, **options)
     label = source.options.get("label", "label")
+    if isinstance(label, list) and (task.sides < 2 or not source.test_data):
+        raise ValueError(
+            "Only --test-data of a task that writes texts can have several "
+            f"--label columns. Pass one. Received: {label}"
+        )
     first = {"label": label[0] if isinstance(label, list) else label}
     train = source.read(source.data, **first)
     if source.test_data:
@@ -159,8 +170,14 @@ def text_splits(source, held_out):
     middle = end if validation else end - held_out
     chain = itertools.chain.from_iterable
     parts = [[], [*chain(validation)], [*chain(test)]]
+    count = 0
     for text in lines(source.data):
-        first, second = (len(text) * share // 100 for share in (middle, end))
+        before, count = count, count + len(text)
+        # Of all lines, so that short texts add up.
+        first, second = (
+            count * share // 100 - before * share // 100
+            for share in (middle, end)
+        )
         cuts = slice(first), slice(first, second), slice(second, None)
         for part, rows in zip(parts, cuts, strict=True):
             part += text[rows]

@@ -19,7 +19,11 @@ from keras_synth.compare.task import Score, Task
 from keras_synth.training import EpochBatches
 
 IN_WORKER = "KERAS_SYNTH_WORKER"  # environment variable of a run's process
-LOWER = ("loss", "error", "perplexity", "crossentropy")
+# Parts of names of metrics of which less is better.
+LOWER = """
+    loss error perplexity crossentropy mae mse mape msle hinge poisson
+    divergence cosh false_
+""".split()
 _OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
 
@@ -104,15 +108,17 @@ class Rows(EpochBatches):
 class ScriptTask(Task):
     """A model function of a script, scored by a metric or the loss."""
 
-    def __init__(self, path, function, metric=None):
+    def __init__(self, path, function, metric=None, higher_is_better=None):
         self.name = pathlib.Path(path).stem
         self.path, self.function = path, function
         self.validation = metric or "loss"
+        if higher_is_better is None:
+            higher_is_better = not any(x in self.validation for x in LOWER)
+        self.higher_is_better = higher_is_better
 
     def score(self, settings):
-        name = self.validation
-        higher = not any(x in name for x in LOWER)
-        return Score(name, digits=4, higher_is_better=higher)
+        higher = self.higher_is_better
+        return Score(self.validation, digits=4, higher_is_better=higher)
 
     def split(self, split, notes, settings, **options):
         return Rows(split, settings["batch_size"], **options)

@@ -21,7 +21,7 @@ from keras_synth.compare.files import digest, writing
 from keras_synth.version import __version__
 
 BACKENDS = ("jax", "tensorflow", "torch")
-LAST_LINES = 5  # of a failed run's log
+LAST_LINES = 5  # of a failed run's error, or of its log
 RAY_RETRIES = 3  # of a run whose machine died
 
 
@@ -211,6 +211,11 @@ def run_all(comparison, wanted, resume, jobs=1, ray=None, gpus=0):
 
     from keras_synth.compare.report import report
 
+    if gpus and not ray:
+        raise ValueError(
+            "Only runs on Ray have a number of GPUs. Without it they use what "
+            f"CUDA_VISIBLE_DEVICES shows. Received: {gpus} and no Ray address"
+        )
     console, folder = Console(stderr=True), comparison.folder
     todo = [x for x in wanted if not comparison.is_done(x)]
     if len(todo) < len(wanted):
@@ -311,7 +316,7 @@ def execute(spec, emit=lambda event: None, processes=None):
             process.stdin.flush()
         for line in process.stdout:
             last = json.loads(line)
-            if not {"stop", "result"} & {*last}:
+            if not {"stop", "error", "result"} & {*last}:
                 emit(last)
         process.wait()
     finally:
@@ -322,8 +327,8 @@ def execute(spec, emit=lambda event: None, processes=None):
     if "stop" in last:
         raise OSError(last["stop"])
     if "result" not in last:
-        lines = path.read_text("utf-8", "replace").strip().split("\n")
-        words = "\n".join(lines[-LAST_LINES:])
+        words = last.get("error") or path.read_text("utf-8", "replace")
+        words = "\n".join(words.strip().split("\n")[-LAST_LINES:])
         raise RuntimeError(f"failed; its log is {path}:\n{words}")
     return last["result"]
 

@@ -109,6 +109,8 @@ def with_defaults(task, values):
     settings = {**task.defaults, **values}
     if not settings.get("init"):
         settings.pop("init_weights", None)
+        if "init_weights" in values:
+            raise ValueError("--init-weights needs --init. Received: no --init")
     longest = settings["sequence_length"]
     if max(values.get("lengths", []), default=0) > longest:
         raise ValueError(

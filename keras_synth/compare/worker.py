@@ -10,11 +10,13 @@ import errno
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
 import threading
 import time
+import traceback
 
 import filelock
 import keras
@@ -232,6 +234,13 @@ def peak_memory():
     return None
 
 
+def message(error):
+    """Returns an error in words, without the arguments that Keras appends."""
+    text = str(error).partition("\n\nArguments received by ")[0]
+    text = re.sub(r"\x1b\[\d*m", "", text)  # without Keras' bold face
+    return f"{type(error).__name__}: {text}"
+
+
 def main():
     """Executes the spec on standard input; returns the exit status."""
     spec = json.loads(sys.stdin.readline())
@@ -250,10 +259,12 @@ def main():
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         result = train(spec, emit)
-    except OSError as error:
-        if error.errno not in DISK:
-            raise
-        emit({"stop": str(error)})
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in DISK:
+            emit({"stop": str(error)})
+        else:
+            traceback.print_exc()
+            emit({"error": message(error)})
         return 1
     emit({"result": result})
     events.close()

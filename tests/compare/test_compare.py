@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from commands import BACKEND, SMALL, card, execute_here, results, run, start
 
+import keras_synth
 from keras_synth import compare
-from keras_synth.compare import own, report, runs
+from keras_synth.compare import own, report, runs, worker
 from keras_synth.synthesizers.registry import SYNTHESIZERS
 
 SIZES = ["--examples", "48", "--sequence-length", "16", "--lengths", *SMALL]
@@ -124,6 +125,11 @@ ERRORS = {
     "compare --task masked_lm --data one.csv --text text": "plain text. Leave "
     "out the options of tables. Received: {'text': 'text'}",
     "compare --data one.txt --delimiter ;": "does not use delimiter",
+    "compare --test-data one.csv": "--test-data needs --data",
+    "compare --data one.txt": "needs labels: a table, a folder for each class",
+    "compare --data one.csv --label text label": "several --label columns",
+    "compare --init-weights random": "--init-weights needs --init",
+    "compare --examples 64 --gpus-per-run 1": "Only runs on Ray",
 }
 
 
@@ -324,6 +330,7 @@ BAD_RUNS = {
     "`seeds` must be.*Received: seeds=..$": {"seeds": []},
     "`backends` must be.*Received: backends='jax'": {"backends": "jax"},
     "`backends` must be.*Received: backends=.1.": {"backends": [1]},
+    "Only runs on Ray have a number of GPUs. .*Received: 2": {"gpus": 2},
 }
 
 
@@ -344,6 +351,11 @@ WRONG_SCRIPTS = {
     ),
     "one of ['accuracy', 'loss'], the loss and metrics of the model. Received: "
     "score='f1'": ('score="accuracy"', 'score="f1"'),
+    # Of a Keras layer, whose errors end in its arguments.
+    "8 tokens is longer than max_length=4.": (
+        "synthesizer=variant, max_length=8",
+        'synthesizer="R", max_length=4',
+    ),
 }
 
 
@@ -352,6 +364,37 @@ WRONG_SCRIPTS = {
 def test_the_error_of_a_wrong_script_says_what_to_do(words, tmp_path):
     done = run_script(SCRIPT.replace(*WRONG_SCRIPTS[words]), tmp_path)
     assert words in done.stderr.splitlines()[-1]
+    (log,) = tmp_path.glob("out/logs/V-*")
+    assert "Traceback" in log.read_text()
+
+
+@pytest.mark.once
+def test_an_error_of_a_layer_is_said_without_its_arguments():
+    layer = keras_synth.layers.SyntheticAttention(
+        1, 4, synthesizer="R", max_length=4
+    )
+    with pytest.raises(ValueError) as error:
+        layer(np.ones((1, 8, 4)))
+    words = worker.message(error.value)
+    assert words.startswith("ValueError: Exception encountered")
+    assert words.endswith("Received: length=8, max_length=4")
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("score", "given", "expected"),
+    [
+        ("accuracy", None, True),
+        ("mae", None, False),
+        ("mean_squared_error", None, False),
+        (None, None, False),
+        ("mae", True, True),
+        ("regret", False, False),
+    ],
+)
+def test_of_a_loss_or_an_error_less_is_better(score, given, expected):
+    task = own.ScriptTask("mine.py", "build_model", score, given)
+    assert task.score({}).higher_is_better == expected
 
 
 @pytest.mark.once

@@ -97,6 +97,16 @@ def test_generated_examples_are_only_in_one_split(generator):
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("held_out", [1, 10])
+def test_short_and_long_texts_are_held_out_in_proportion(held_out, tmp_path):
+    for i in range(300):
+        (tmp_path / f"{i:03}.txt").write_text("a line\n" * (1 + i % 3))
+    (tmp_path / "long.txt").write_text("a line\n" * 400)
+    parts = data.text_splits(data.Source([tmp_path]), held_out)
+    assert [*map(len, parts)] == [1000 - 20 * held_out, *[10 * held_out] * 2]
+
+
+@pytest.mark.once
 def test_labels_that_were_not_trained_on_are_an_error(tmp_path):
     one, two = tmp_path / "a.csv", tmp_path / "b.csv"
     rows = "a,1\nb,0\nc,1\nd,0\n" * 9
