@@ -166,6 +166,21 @@ def test_lora_needs_a_rank_and_weights():
         layer.enable_lora(2)
 
 
+@pytest.mark.parametrize(
+    ("synthesizer", "names"), [("R+V", ["qurey"]), ("fnet", None)]
+)
+def test_lora_without_a_layer_to_train_is_an_error(
+    synthesizer, names, tmp_path
+):
+    model = backbone(synthesizer=synthesizer)
+    with pytest.raises(ValueError, match=r"target_layer_names.*Received"):
+        model.enable_lora(2, names)
+    assert model.trainable_weights
+    path = tmp_path / "none.lora.h5"
+    with pytest.raises(ValueError, match=f"no LoRA weights.*{path}"):
+        model.save_lora_weights(path)
+
+
 # Files of other backbones, and other files
 
 FACTOR = "trained/encoder_layer_0/self_attention/synthesizer/lora_R_a"

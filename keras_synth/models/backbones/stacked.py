@@ -131,9 +131,23 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
             rank: Integer, the rank.
             target_layer_names: List of names of layers to train, by default
                 `default_lora_layer_names()`.
+
+        Raises:
+            ValueError: If LoRA can train no layer with these names.
         """
         if target_layer_names is None:
             target_layer_names = self.default_lora_layer_names()
+        known = {
+            layer.name
+            for layer in self._flatten_layers(include_self=False)
+            if layer.weights and hasattr(layer, "enable_lora")
+        }
+        if known.isdisjoint(target_layer_names):
+            raise ValueError(
+                "`target_layer_names` must contain a layer that LoRA can "
+                f"train, such as {sorted(known)}. Received: "
+                f"target_layer_names={target_layer_names}"
+            )
         chosen = [
             layer
             for layer in self._synthesizers()
@@ -156,6 +170,11 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         Raises:
             ValueError: If LoRA is not enabled.
         """
+        if self.lora is None:
+            raise ValueError(
+                "There are no LoRA weights. Call `enable_lora(rank)` before "
+                f"`save_lora_weights`. Received: {filepath}"
+            )
         with atomic_path(filepath, True) as path:
             lora_files.save(path, self)
 

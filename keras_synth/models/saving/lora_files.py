@@ -13,11 +13,6 @@ _ADDED = re.compile("lora|scale|zero|history|g_idx")
 
 def save(filepath, backbone):
     """Writes a backbone's trained weights, and the shapes of all others."""
-    if backbone.lora is None:
-        raise ValueError(
-            "There are no LoRA weights. Call `enable_lora(rank)` before "
-            f"`save_lora_weights`. Received: {filepath}"
-        )
     rank, names = backbone.lora
     with h5py.File(filepath, "w") as file:
         file["lora"] = json.dumps(
