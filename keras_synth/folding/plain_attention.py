@@ -18,9 +18,6 @@ from keras_synth.mixers.call import Call, is_padding
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.types import Tensor
 
-# Far below every nonzero sum of weights.
-LEAST = 1e-30
-
 
 def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
     """Returns a function with the arguments of a mixer's call.
@@ -111,13 +108,20 @@ def with_ones(x):
     return ops.pad(x, widths, constant_values=1.0)
 
 
-def means(sums, least=LEAST):
-    """Sums divided by the last of their features, a sum of ones, or 0 / 0 = 0.
+def nonzero(graph, sums):
+    """Sums of weights plus 1e-30, so that 0 / 0 = 0.
 
-    `least` is added, because LiteRT rounds a maximum with it to another scale.
+    That is far below every sum that is not zero. As a number instead of a
+    tensor, PyTorch's ONNX exporter would leave it out. LiteRT would round a
+    maximum, or a choice of two values, to another scale.
     """
+    return sums + graph.constant(np.full([1] * len(sums.shape), 1e-30))
+
+
+def means(graph, sums):
+    """Sums divided by the last of their features, a sum of ones; 0 / 0 = 0."""
     width = sums.shape[-1] - 1
-    return sums[..., :width] / (sums[..., width:] + least)
+    return sums[..., :width] / nonzero(graph, sums[..., width:])
 
 
 # --- attention ----------------------------------------------------------------
@@ -209,7 +213,7 @@ def _by_table(graph, table, values, keys):
         return graph.product(equation, values, table)
     values = zero_padding(with_ones(values), keys)
     # Both sums are zero for a row without visible keys.
-    return means(graph.product(equation, values, table))
+    return means(graph, graph.product(equation, values, table))
 
 
 def _visible(graph, mask, allowed):

@@ -6,10 +6,10 @@ from keras import layers, ops
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.folding.plain import plain_layer
 from keras_synth.folding.plain_attention import (
-    LEAST,
     attend,
     called,
     means,
+    nonzero,
     with_ones,
     zero_padding,
 )
@@ -130,7 +130,7 @@ def _convolved(x, kernel, causal):
 def _pooling(mixer, graph, call, x):
     ones = zero_padding(with_ones(call.query), call.mask.keys)
     kernel = np.ones((mixer.size, ones.shape[-1]))
-    pooled = means(_convolved(ones, kernel, call.mask.causal))
+    pooled = means(graph, _convolved(ones, kernel, call.mask.causal))
     return zero_padding(pooled - x, call.mask.keys)
 
 
@@ -152,7 +152,7 @@ def _light_convolution(mixer, graph, call, x):
     if mixer.border == "renormalize":
         there = zero_padding(ops.ones_like(x), call.mask.keys)
         there = _convolved(there, kernel, call.mask.causal)
-        y = y / (there + LEAST)
+        y = y / nonzero(graph, there)
     return graph.call(mixer.output_dense, y)
 
 
@@ -173,7 +173,7 @@ def _dynamic_convolution(mixer, graph, call, x):
         there = taps(zero_padding(ops.ones_like(x[..., :1]), call.mask.keys))
         weights = weights * ops.reshape(there, (-1, length, 1, width))
         total = ops.sum(weights, axis=-1, keepdims=True)
-        weights = weights / (total + LEAST)
+        weights = weights / nonzero(graph, total)
     x = ops.reshape(taps(x), (-1, length, width, heads, features // heads))
     y = ops.einsum("btnhc,bthn->bthc", x, weights)
     y = ops.reshape(y, (-1, length, features))
@@ -245,7 +245,7 @@ def _linear(mixer, graph, call, queries, keys, values):
     else:
         sums = ops.einsum("bshf,bshv->bhfv", keys, values)
         sums = ops.einsum("bthf,bhfv->bthv", queries, sums)
-    return means(sums, mixer.epsilon)
+    return sums[..., :-1] / (sums[..., -1:] + mixer.epsilon)
 
 
 @_registered(PerformerAttention)
