@@ -9,6 +9,7 @@ import keras_hub
 from keras_synth._backend.internals import set_trainable, sublayers
 from keras_synth.folding.folding import keep_sampler
 from keras_synth.folding.synthesizers import copy_variables
+from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.models.tasks.folding import shortened
 from keras_synth.surgery.synthesized import backbone_like, task_class
 
@@ -56,7 +57,10 @@ class Copy:
             self(owner)
         if id(layer) not in self.twins:
             self._begun.add(id(layer))
-            self.twins[id(layer)] = layer, self._made(layer)
+            made = self._made(layer)
+            if isinstance(made, StackedBackbone):  # for the learning rate
+                made.pretrained = getattr(layer, "pretrained", True)
+            self.twins[id(layer)] = layer, made
         return self.twins[id(layer)][1]
 
     def of(self, model: Any) -> Any:

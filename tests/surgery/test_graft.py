@@ -243,6 +243,7 @@ def test_tasks_keep_their_heads_and_preprocessors(tmp_path):
     )
     expected = lm.compile(sampler="greedy") or lm.generate("ab", max_length=8)
     grafted = graft(lm, "R+V")  # with the sampler
+    assert grafted.backbone.pretrained  # a low learning rate
     assert grafted.generate("ab", max_length=8) == expected
     copy = lengthen(grafted, 12)
     assert isinstance(copy.sampler, keras_hub.samplers.GreedySampler)

@@ -142,6 +142,17 @@ def test_tasks_keep_their_heads():
         close(other(inputs(4)), expected)
 
 
+@pytest.mark.parametrize("pretrained", [False, True])
+def test_a_new_task_has_the_learning_rate_of_the_original(pretrained):
+    original = backbone("R")
+    original.pretrained = pretrained
+    task = models.SynthesizerTextClassifier(original, 3)
+    for other in (lengthen(task, M), shorten(task, 4)):
+        assert other.backbone.pretrained == pretrained
+        rates = [float(x.optimizer.learning_rate) for x in (task, other)]
+        assert rates[0] == rates[1]
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
