@@ -18,6 +18,14 @@ def axis_size(x, axis):
     return ops.shape(x)[axis] if known is None else known
 
 
+def indices(length):
+    """Integers from 0 to `length - 1`.
+
+    `jax2onnx` cannot convert Keras' `arange` without a start.
+    """
+    return ops.arange(0, length, dtype="int32")
+
+
 def cast_like(x, like):
     """Returns `x` in the dtype of another tensor."""
     return x if x.dtype == like.dtype else ops.cast(x, like.dtype)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_synth._backend.tensors import pad, take
+from keras_synth._backend.tensors import indices, pad, take
 
 
 class QueryBlocks:
@@ -82,18 +82,16 @@ class QueryBlocks:
         """Positions of the first row of each group, `(G, 1)`."""
         if relative:
             return np.zeros((1, 1), "int32")
-        first = ops.arange(self.blocks, dtype="int32") * (
-            self.block * self.residues
-        )
-        first = ops.arange(self.residues, dtype="int32")[:, None] + first
+        first = indices(self.blocks) * (self.block * self.residues)
+        first = indices(self.residues)[:, None] + first
         return ops.reshape(first, (-1, 1))
 
     def steps(self, number, relative):
         """The distances of a number of rows from a group's first row."""
         # Small constants for a known length.
-        known = relative and isinstance(number, int)
-        arange = np.arange if known else ops.arange
-        return arange(number, dtype="int32")[None] * self.residues
+        if relative and isinstance(number, int):
+            return np.arange(number, dtype="int32")[None] * self.residues
+        return indices(number)[None] * self.residues
 
 
 class Neighbours(NamedTuple):

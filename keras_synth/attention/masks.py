@@ -7,7 +7,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from keras_synth._backend.tensors import constant
+from keras_synth._backend.tensors import constant, indices
 from keras_synth.types import Tensor
 
 
@@ -90,8 +90,8 @@ class AttentionMask(NamedTuple):
         if not self.has_pattern:
             return self
         allowed = self.allows(
-            ops.arange(target_length, dtype="int32") + self.start,
-            ops.arange(source_length, dtype="int32"),
+            indices(target_length) + self.start,
+            indices(source_length),
         )[None, None]
         return AttentionMask(self.queries, self.keys, both(self.pairs, allowed))
 

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_synth._backend.tensors import take
+from keras_synth._backend.tensors import indices, take
 
 
 def as_position(position):
@@ -35,7 +35,7 @@ def window(table, axis, start, length, tile=False):
             return table
         return table[_along(axis, slice(start, start + length))]
     if tile:
-        positions = start + ops.arange(length, dtype="int32")
+        positions = start + indices(length)
         positions = ops.mod(positions, max_length)
         return take(table, positions, axis)
     if isinstance(length, int):  # `start` is a tensor when decoding
@@ -48,7 +48,7 @@ def window(table, axis, start, length, tile=False):
         return table[_along(axis, slice(start, start + length))]
     # In an export a symbolic length can be gathered but not sliced: JAX does
     # not slice it, and PyTorch adds a guard against the whole table.
-    positions = start + ops.arange(length, dtype="int32")
+    positions = start + indices(length)
     return take(table, positions, axis)
 
 

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_synth._backend.checks import may_be_equal
 from keras_synth._backend.execution import known_to_compilers
+from keras_synth._backend.tensors import indices
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
 from keras_synth.attention.masks import AttentionMask
@@ -267,7 +268,7 @@ def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
         positions = {"start": start, "causal": fields["causal"]}
         if not fields["causal"]:
             length = ops.shape(query)[1]
-            seen = ops.arange(size, dtype="int32") < start + length
+            seen = indices(size) < start + length
             seen = ops.broadcast_to(seen, (1, 1, length, size))
             mask = masks.both(mask, seen)
     mask = AttentionMask(keys=keys, pairs=mask, **positions)

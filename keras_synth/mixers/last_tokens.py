@@ -6,6 +6,7 @@ integers `(B, n)`, or -1 without a token.
 
 from keras import ops
 
+from keras_synth._backend.tensors import indices
 from keras_synth.attention import masks
 
 
@@ -40,7 +41,7 @@ def without_tokens(state):
 
 def _extended(state, tokens, mask):
     """A state with tokens `(B, T, ...)` appended."""
-    here = ops.arange(ops.shape(tokens)[1], dtype="int32")[None] + mask.start
+    here = indices(ops.shape(tokens)[1])[None] + mask.start
     positions = ops.broadcast_to(here, ops.shape(tokens)[:2])
     if mask.keys is not None:
         positions = ops.where(mask.keys, positions, -1)

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import check_optional, check_positive
-from keras_synth._backend.tensors import take
+from keras_synth._backend.tensors import indices, take
 from keras_synth.attention import masks
 from keras_synth.attention.patterns import FirstTokens, Pattern, Window
 from keras_synth.attention.projections import axes_of_heads
@@ -144,7 +144,7 @@ class LongformerAttention(MultiHeadMixer):
                 start=mask.start,
             ),
         )
-        at = ops.arange(ops.shape(query)[1], dtype="int32") + mask.start
+        at = indices(ops.shape(query)[1]) + mask.start
         is_global = (at < self.global_tokens)[None, :, None, None]
         return ops.where(is_global, ops.cast(first, context.dtype), context)
 
@@ -154,7 +154,7 @@ class LongformerAttention(MultiHeadMixer):
         new = ops.cast(ops.concatenate(new, axis=-1), cache.dtype)
         length = ops.shape(query)[1]
         # Among the new tokens.
-        at = ops.arange(self.global_tokens, dtype="int32") - start
+        at = indices(self.global_tokens) - start
         there = (at >= 0) & (at < length)
         new = take(new, ops.clip(at, 0, length - 1), 1)
         return ops.where(there[None, :, None, None], new, cache)

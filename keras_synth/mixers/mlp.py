@@ -14,6 +14,7 @@ from keras_synth._backend.checks import (
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.policies import inherit_settings
 from keras_synth._backend.seeds import add_table
+from keras_synth._backend.tensors import indices
 from keras_synth.attention import masks
 from keras_synth.attention.positions import window
 from keras_synth.attention.projections import Projections, axes_of_heads
@@ -295,8 +296,8 @@ def _along(matrix, bias, x, rows, causal=False, start=0):
     matrix = window(matrix, 0, start, rows)
     matrix = window(matrix, 1, 0, columns)
     if causal:
-        places = ops.arange(columns, dtype="int32")
-        seen = places <= start + ops.arange(rows, dtype="int32")[:, None]
+        places = indices(columns)
+        seen = places <= start + indices(rows)[:, None]
         matrix = ops.where(seen, matrix, ops.zeros_like(matrix))
     y = ops.matmul(ops.cast(matrix, x.dtype), x)
     if bias is None:

@@ -8,7 +8,7 @@ from keras import ops
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import add_table
-from keras_synth._backend.tensors import pad
+from keras_synth._backend.tensors import indices, pad
 from keras_synth.attention.routes.tile import tile_scores
 from keras_synth.attention.softmax import forbid, softmax
 from keras_synth.mixers.bounded import (
@@ -112,7 +112,7 @@ class ReformerAttention(BoundedMixer):
 
     def _mixed(self, training, is_token, x, values):
         buckets = self._buckets(x, is_token)  # (B, H, hashes, L)
-        positions = ops.arange(ops.shape(x)[2], dtype="int32")
+        positions = indices(ops.shape(x)[2])
         # Every backend sorts stably; `bucket * L + position` would overflow.
         order = ops.argsort(buckets, axis=-1)
         places = ops.cast(ops.argsort(order, axis=-1), "int32")

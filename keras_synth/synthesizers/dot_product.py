@@ -11,7 +11,7 @@ from keras_synth._backend.checks import (
     check_optional,
     check_positive,
 )
-from keras_synth._backend.tensors import axis_size
+from keras_synth._backend.tensors import axis_size, indices
 from keras_synth.attention.logits import Logits
 from keras_synth.attention.projections import (
     Projections,
@@ -184,9 +184,9 @@ class DotProductSynthesizer(PairSynthesizer):
         if queries is None:
             queries = self.project_queries(query)
         if self.rotary:
-            places = ops.arange(axis_size(query, 1), dtype="int32")
+            places = indices(axis_size(query, 1))
             queries = self.rotate(queries, places + start)
-            places = ops.arange(axis_size(keys, 1), dtype="int32")
+            places = indices(axis_size(keys, 1))
             keys = self.rotate(keys, places)
         keys = repeated_heads(keys, self.num_heads)
         return Logits(queries * self.key_dim**-0.5, keys)

@@ -8,7 +8,7 @@ from keras import ops
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.configs import config_of
 from keras_synth._backend.distributions import MODEL
-from keras_synth._backend.tensors import pad
+from keras_synth._backend.tensors import indices, pad
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.dense import TokenSynthesizer
 from keras_synth.types import Identifier
@@ -106,7 +106,7 @@ class LocalDenseSynthesizer(TokenSynthesizer):
             band = band + ops.cast(self.b2, band.dtype)
         # The logits of the first query are in the order of offsets. Those of
         # each later query begin one place later.
-        places = ops.arange(source_length, dtype="int32") - start + self.reach
+        places = indices(source_length) - start + self.reach
         places = ops.mod(places, self._offsets)
         keys = ops.one_hot(places, self._offsets, dtype=band.dtype)
         shape = (1, source_length, self.num_heads, self._offsets)

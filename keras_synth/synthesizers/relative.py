@@ -9,7 +9,7 @@ from keras import ops
 from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import normal_unless
-from keras_synth._backend.tensors import pad, take
+from keras_synth._backend.tensors import indices, pad, take
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.random import INITIAL_STDDEV
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -31,9 +31,7 @@ class DistanceSynthesizer(Synthesizer):
     def call(self, query, keys=None, *, start=0, length=None):
         rows, columns = self.lengths(query, start, length)
         # From the first column of the last row to the last of the first row.
-        distances = (
-            ops.arange(rows + columns - 1, dtype="int32") - (rows - 1) - start
-        )
+        distances = indices(rows + columns - 1) - (rows - 1) - start
         table = _toeplitz(self.weigh(distances), rows, columns)
         return Logits(bias=table, needs_float32=self.needs_float32)
 
@@ -46,7 +44,7 @@ def _toeplitz(diagonals, rows, columns):
     """
     if not (isinstance(rows, int) or ops.is_tensor(rows)):
         # Exports of JAX and PyTorch cannot slice by products of open lengths.
-        i, j = (ops.arange(x, dtype="int32") for x in (rows, columns))
+        i, j = (indices(x) for x in (rows, columns))
         return take(diagonals, j - i[:, None] + (rows - 1), 1)[None]
     heads, count = diagonals.shape[0], rows + columns - 1
     padded = pad(diagonals, [[0, 0], [0, 1]])

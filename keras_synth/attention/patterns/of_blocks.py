@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_seed
-from keras_synth._backend.tensors import from_array, take
+from keras_synth._backend.tensors import from_array, indices, take
 from keras_synth.attention.blocks import Listed, Neighbours, QueryBlocks
 from keras_synth.attention.patterns.pattern import (
     Pattern,
@@ -60,7 +60,7 @@ class BlockWindow(Pattern):
 
     def columns(self, row: Size, length: int) -> Tensor:
         reach = (self.number // 2 + 1) * self.block_size
-        return row - ops.arange(reach, dtype="int32")
+        return row - indices(reach)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -174,6 +174,6 @@ class RandomBlocks(Pattern):
         blocks = ops.clip(row // self.block_size, 0, len(self.table) - 1)
         firsts = take(from_array(self.table), blocks, 0)
         firsts = firsts[..., None] * self.block_size
-        columns = firsts + ops.arange(self.block_size, dtype="int32")
+        columns = firsts + indices(self.block_size)
         number = self.table.shape[1] * self.block_size
         return ops.reshape(columns, (*ops.shape(firsts)[:-2], number))

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_synth._backend.tensors import indices
 from keras_synth.attention.blocks import Listed, Neighbours, QueryBlocks
 from keras_synth.attention.patterns.pattern import BLOCK, Pattern
 from keras_synth.types import Size, Tensor
@@ -59,7 +60,7 @@ class Window(Pattern):
         return grid, Neighbours(self.size, 0 if causal else self.size)
 
     def columns(self, row: Size, length: int) -> Tensor:
-        return row - self.dilation * ops.arange(self.size + 1, dtype="int32")
+        return row - self.dilation * indices(self.size + 1)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -130,7 +131,7 @@ class FirstTokens(Pattern):
         return None, Listed(self.number, lambda row: self.columns(row, length))
 
     def columns(self, row: Size, length: int) -> Tensor:
-        return ops.arange(self.number, dtype="int32")
+        return indices(self.number)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")

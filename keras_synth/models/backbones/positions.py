@@ -5,6 +5,7 @@ import keras_hub
 from keras import ops
 
 from keras_synth._backend.configs import config_of
+from keras_synth._backend.tensors import indices
 from keras_synth.folding import plain_layer
 from keras_synth.synthesizers import T5RelativeSynthesizer
 
@@ -89,7 +90,7 @@ class SinePositions(keras_hub.layers.SinePositionEncoding):
 
     def call(self, inputs, start_index=0, positions=None):
         if positions is None:  # Keras finds no dtype for PyTorch's open length
-            positions = ops.arange(ops.shape(inputs)[-2], dtype="int32")
+            positions = indices(ops.shape(inputs)[-2])
             positions = ops.cast(positions + start_index, self.compute_dtype)
         return super().call(inputs, positions=positions)
 
