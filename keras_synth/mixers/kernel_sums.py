@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_synth._backend.tensors import heads_first, pad
+from keras_synth._backend.tensors import heads_first, indices, pad
 from keras_synth.attention.softmax import FORBIDDEN
 
 # Tokens per chunk. A chunk computes a square of weights and uses a triangle.
@@ -137,7 +137,7 @@ def _within(queries, source, before):
 
 def _earlier(size):
     """Boolean `(size, size)`, True for columns up to the row."""
-    places = ops.arange(size)
+    places = indices(size)
     return places[:, None] >= places
 
 

@@ -134,15 +134,14 @@ MIXERS = [
 
 
 SPARSE = {*MIXERS[-3:]}
-# Operations that converters lack (FFT, the erfc of GELU, a loop or an index),
-# and mixers that take long and whose operations others have.
+# Operations that converters lack (FFT, the erfc of GELU), and mixers that take long and whose operations others have.
 LEFT_OUT = {
     ("onnx", "tensorflow"): {"fnet", "mlp_mixer", "gmlp", *SPARSE},
     ("litert", "tensorflow"): {"fnet", "local(window=2)", *SPARSE},
     ("openvino", "tensorflow"): {*MIXERS[7:]},
     ("tf_saved_model", "tensorflow"): {*MIXERS[8:]},
     ("tf_saved_model", "jax"): {*MIXERS},
-    ("onnx", "jax"): {"fnet", "additive", *MIXERS[-2:], *MIXERS[:7]},
+    ("onnx", "jax"): {"fnet"},
     ("onnx", "torch"): {*MIXERS}
     - {"fnet", "mlp_mixer", "gmlp", "linformer(rank=3)"},
     ("torch", "torch"): {*MIXERS[:7]},
