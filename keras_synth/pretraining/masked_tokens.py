@@ -30,7 +30,7 @@ def mask_tokens(
 
     In each text `round(selection_rate * tokens)` tokens are chosen, at least
     one. A fraction `mask_rate` of these becomes the mask token, a fraction
-    `random_rate` becomes another random token, and the rest do not change.
+    `random_rate` becomes a random token, and the rest do not change.
 
     The draw depends on `seed`, `epoch` and the text, but not on its place in a
     batch or on the backend.
@@ -48,7 +48,8 @@ def mask_tokens(
         selection_length: Integer, maximum number of tokens to choose from a
             text, `M`; by default `round(selection_rate * T)`, at least 1.
         mask_rate: Float, fraction of the chosen tokens to mask.
-        random_rate: Float, fraction of the chosen tokens to replace by others.
+        random_rate: Float, fraction of the chosen tokens to replace by random
+            ones, which can be the same.
 
     Returns:
         `(hidden, positions, labels, weights)`: `token_ids` with hidden tokens,
@@ -58,7 +59,8 @@ def mask_tokens(
 
     Raises:
         ValueError: If a rate, or the sum of `mask_rate` and `random_rate`, is
-            not between 0 and 1.
+            not between 0 and 1; if the tokens are not integers `(B, T)`, or all
+            tokens of the vocabulary are special.
 
     Example:
 
@@ -71,14 +73,26 @@ def mask_tokens(
     ((1, 1), [[1.0]])
     """
     check_rates(selection_rate, mask_rate, random_rate)
-    token_ids = np.asarray(token_ids, "int32")
+    token_ids = np.asarray(token_ids)
+    if token_ids.ndim != 2 or token_ids.dtype.kind not in "iu":
+        raise ValueError(
+            "`token_ids` must be integers (B, T). Received: token_ids.shape="
+            f"{token_ids.shape}, token_ids.dtype={token_ids.dtype}"
+        )
+    token_ids = token_ids.astype("int32")
     if selection_length is None:
-        selection_length = round(selection_rate * token_ids.shape[1])
-    shape = len(token_ids), max(1, selection_length)
+        selection_length = max(1, round(selection_rate * token_ids.shape[1]))
+    check_positive("selection_length", selection_length)
+    shape = len(token_ids), selection_length
     special = [*special_token_ids, mask_token_id]
     others = np.setdiff1d(
         np.arange(check_positive("vocabulary_size", vocabulary_size)), special
     )
+    if not len(others):
+        raise ValueError(
+            "The vocabulary must have tokens that are not special. Received: "
+            f"vocabulary_size={vocabulary_size}, special tokens {special}"
+        )
     hidden = token_ids.copy()
     positions: np.ndarray = np.zeros(shape, "int32")
     weights: np.ndarray = np.zeros(shape, "float32")

@@ -134,7 +134,8 @@ MIXERS = [
 
 
 SPARSE = {*MIXERS[-3:]}
-# Operations that converters lack (FFT, the erfc of GELU), and mixers that take long and whose operations others have.
+# Operations that converters lack (FFT, the erfc of GELU), and mixers that take
+# long and whose operations others have.
 LEFT_OUT = {
     ("onnx", "tensorflow"): {"fnet", "mlp_mixer", "gmlp", *SPARSE},
     ("litert", "tensorflow"): {"fnet", "local(window=2)", *SPARSE},

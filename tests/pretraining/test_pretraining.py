@@ -286,6 +286,22 @@ def test_bad_rates_are_errors(rates):
         pretraining.mask_tokens([[1, 7, 2]], MASK, 50, SPECIAL, **rates)
 
 
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("ids", "options", "message"),
+    [
+        ([1, 7, 2], {}, r"integers \(B, T\).*shape=\(3,\)"),
+        ([[1.0, 7.0]], {}, "integers .*float64"),
+        ([[1, 7]], {"selection_length": 0}, "selection_length=0"),
+        ([[1, 7]], {"vocabulary_size": 2}, "not special.*vocabulary_size=2"),
+    ],
+)
+def test_bad_tokens_to_hide_are_errors(ids, options, message):
+    given = {"vocabulary_size": 50, **options}
+    with pytest.raises(ValueError, match=message):
+        pretraining.mask_tokens(ids, 0, special_token_ids=[1], **given)
+
+
 def arrays(batches):
     return keras.tree.flatten([batches[i] for i in range(len(batches))])
 
