@@ -76,8 +76,8 @@ MUTANTS = [
     ),
     Mutant(
         "attention/masks.py",
-        'ops.arange(target_length, dtype="int32") + self.start,',
-        'ops.arange(target_length, dtype="int32"),',
+        "indices(target_length) + self.start,",
+        "indices(target_length),",
         "a chunk's first position is dropped",
     ),
     Mutant(
