@@ -57,8 +57,8 @@ def run(
         epochs: Integer.
         batch_size: Integer.
         score: Name of one of the model's metrics; by default its loss.
-        higher_is_better: Whether a higher score is better. By default it is
-            not if the name is that of a loss or an error, such as `"mae"`.
+        higher_is_better: Whether a higher score is better. By default, lower
+            is better for names of losses and errors, such as `"mae"`.
         folder: Path of a folder for results and reports.
         resume: Whether to keep existing results.
         callbacks: `"module:function"` that makes the callbacks of a run.

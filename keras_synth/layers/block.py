@@ -12,7 +12,6 @@ from keras_synth._backend.checks import (
     check_optional,
     check_positive,
     check_rate,
-    may_be_equal,
 )
 from keras_synth._backend.configs import Configured, parameters_of
 from keras_synth._backend.rematerialized import Rematerialized
@@ -21,6 +20,7 @@ from keras_synth.layers.feed_forward import FeedForward
 from keras_synth.layers.residual import Residual, normalization_class
 from keras_synth.layers.templates import check_needs, in_dtype, template
 from keras_synth.mixers import registry
+from keras_synth.mixers.call import FLAT
 from keras_synth.types import Identifier
 
 # Attributes of a block, and the names of their mixers.
@@ -166,15 +166,7 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
 
     def _without_nonfinite(self, x, name, mask):
         """Returns `x` with finite padding, and its padding mask as booleans."""
-        mask = masks.as_boolean(mask)
-        if mask is not None:
-            expected = tuple(x.shape[: len(mask.shape)])
-            if not may_be_equal(tuple(mask.shape), expected):
-                raise ValueError(
-                    f"`{name}` must have the shape of its tensor without "
-                    f"features, {tuple(x.shape[:-1])}. Received: "
-                    f"{name}.shape={tuple(mask.shape)}"
-                )
+        mask = FLAT.flatten_padding(name, masks.as_boolean(mask), x)
         return masks.zero_nonfinite_padding(x, mask), mask
 
     def _attend(

@@ -77,7 +77,7 @@ def write(plain, path, batch, dtype, **options):
     ],
 )
 def test_onnx_runtime_loads_what_pytorch_writes(name, batch, tmp_path):
-    """Also where a window or a sample has no token, and a sum is zero."""
+    """Also for windows and samples without tokens, whose sums are zero."""
     onnxruntime = pytest.importorskip("onnxruntime")
     plain = plain_model(name, "bool")
     path = str(tmp_path / "model.onnx")
