@@ -131,16 +131,18 @@ class AttentionAxes:
         """Flattens a mask or bias to `(B' or 1, H or 1, T or 1, S)`.
 
         `x` ends in the query's and the source's attended axes, `(*T, *S)`.
-        Before them it can have the first axes of `(B, *others)`, or all of
-        `(B, *others, H)`. An axis can be 1. `None` stays `None`.
+        Before them a mask can have the first axes of `(B, *others)`, or all of
+        `(B, *others, H)`, as in Keras. A bias broadcasts like an array. An axis
+        can be 1. `None` stays `None`.
         """
         if x is None:
             return None
         x = ops.convert_to_tensor(x)
         shape = self.scores_shape(query.shape, value.shape, num_heads)
         given, sizes = tuple(x.shape), ops.shape(x)
-        first = max(0, len(sizes) - 2 * len(self.attended))
-        ones = (1,) * max(0, len(shape) - len(sizes))  # before the pairs
+        pairs = 2 * len(self.attended)
+        first = 0 if name == "attention_bias" else max(0, len(sizes) - pairs)
+        ones = (1,) * max(0, len(shape) - len(sizes))
         x = ops.reshape(x, (*sizes[:first], *ones, *sizes[first:]))
         if len(x.shape) != len(shape) or not all(
             None in pair or pair[0] in (1, pair[1])
@@ -148,8 +150,8 @@ class AttentionAxes:
         ):
             raise ValueError(
                 f"`{name}` must broadcast to the scores, {shape}: batch, "
-                "heads, query and source. It can omit the axis of heads, or of "
-                f"heads and batch. Received: {name}.shape={given}"
+                "heads, query and source. A mask can omit the axis of heads, "
+                f"or of heads and batch. Received: {name}.shape={given}"
             )
         sizes = self.scores_shape(ops.shape(query), ops.shape(value), num_heads)
         source = len(shape) - len(self.attended)  # first of the source's axes

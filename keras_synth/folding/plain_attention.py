@@ -71,7 +71,10 @@ def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
             causal=bool(use_causal_mask),
         )
         tensors = map(_unmasked, (query, source, key))
-        return mix(Call(*tensors, masks, _of_pairs(attention_bias)))
+        bias = attention_bias
+        if bias is not None:
+            bias = bias[(None,) * (4 - len(bias.shape))]
+        return mix(Call(*tensors, masks, bias))
 
     return call
 
@@ -89,7 +92,7 @@ def _as_numbers(*masks):
 
 
 def _of_pairs(x):
-    """`(T, S)`, `(B, T, S)` or `(B, H, T, S)` with four axes."""
+    """A mask `(T, S)`, `(B, T, S)` or `(B, H, T, S)` with four axes."""
     if x is not None and len(x.shape) == 2:
         return x[None, None]
     return x if x is None or len(x.shape) == 4 else x[:, None]

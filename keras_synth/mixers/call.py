@@ -98,7 +98,8 @@ def checked_axes(attended, built, query_shape, value_shape, key_shape):
     if not may_be_equal(*others):
         raise ValueError(
             "All axes of `query` and `value` except the features and "
-            f"attention_axes={axes.attended} must be equal. Received: "
+            f"attention_axes={axes.attended} must be equal. Repeat a single "
+            "sample with `keras.ops.repeat`. Received: "
             f"query.shape={tuple(query_shape)}, "
             f"value.shape={tuple(value_shape)}"
         )

@@ -150,19 +150,36 @@ class Distillation(keras.Model):
         """Trains the student.
 
         Args:
-            x: See `keras.Model.fit`: inputs, or batches of them; or a list
-                of texts, if the student has a preprocessor.
+            x: See `keras.Model.fit`: inputs, or batches of them. If the student
+                has a preprocessor, also texts: a list, array or pandas column,
+                or a tuple of two for pairs.
             y: None, because there are no labels.
             **kwargs: Other arguments of `keras.Model.fit`.
         """
         _check_no_labels(y)  # before JAX hands over the weights
+        validation = kwargs.get("validation_data")
+        if _are_texts(validation) and not isinstance(validation, tuple):
+            kwargs["validation_data"] = (self._inputs(validation),)
+        elif isinstance(validation, tuple):
+            first, *others = validation
+            kwargs["validation_data"] = (self._inputs(first), *others)
+        return super().fit(self._inputs(x), **kwargs)
+
+    def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
+        """Returns the distance to the teacher; x as in `fit`."""
+        _check_no_labels(y)
+        return super().evaluate(self._inputs(x), **kwargs)
+
+    def _inputs(self, x):
+        """Texts as inputs of the student; other data unchanged."""
         preprocessor = getattr(self.student, "preprocessor", None)
-        if preprocessor is not None and _are_texts(x):
-            x = preprocessor(x)
-            x = keras.tree.map_structure(
-                as_array, x[0] if isinstance(x, tuple) else x
-            )
-        return super().fit(x, **kwargs)
+        if preprocessor is None or not _are_texts(x):
+            return x
+        columns = [list(column) for column in _columns(x)]
+        pair = tuple(columns) if isinstance(x, tuple) else columns[0]
+        made = preprocessor(pair, None)
+        made = made[0] if isinstance(made, tuple) else made
+        return keras.tree.map_structure(as_array, made)
 
     def call(self, inputs, training=None):
         states = self._of_student(inputs, bool(training) and self._dropout)
@@ -248,9 +265,15 @@ def _checked_shares(**shares):
     return wanted
 
 
+def _columns(x):
+    return x if isinstance(x, tuple) else (x,)
+
+
 def _are_texts(x):
-    return isinstance(x, (list, np.ndarray)) and all(
-        isinstance(text, str) for text in x
+    return all(
+        (isinstance(column, (list, np.ndarray)) or hasattr(column, "to_list"))
+        and all(isinstance(text, str) for text in column)
+        for column in _columns(x)
     )
 
 

@@ -95,6 +95,8 @@ def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
     `data` are arrays of the inputs, texts if the model has a preprocessor, or
     an iterable of such batches, or of tuples that begin with one.
     """
+    if hasattr(data, "to_list"):  # a column of pandas
+        data = data.to_list()
     if isinstance(data, str) or not isinstance(data, Iterable):
         data = [data]
     elif isinstance(data, dict):

@@ -194,12 +194,11 @@ class LengthBuckets(EpochBatches):
         if self.shuffle:
             plan = [plan[i] for i in rng.permutation(len(plan))]
         # On TensorFlow, Keras learns from the first two batches which axes
-        # vary, so their lengths must differ.
-        for i, (length, _) in enumerate(plan):
-            if length != plan[0][0]:
-                plan[1], plan[i] = plan[i], plan[1]
-                break
-        return plan
+        # vary. Those of sources and targets are cut to different lengths.
+        lengths = [length for length, _ in plan]
+        ends = {lengths.index(min(lengths)), lengths.index(max(lengths))}
+        others = [i for i in range(len(plan)) if i not in ends]
+        return [plan[i] for i in (*sorted(ends), *others)]
 
 
 def _array(values):

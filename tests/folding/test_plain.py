@@ -122,6 +122,7 @@ def test_keys_masks_and_biases_of_pairs_have_equal_outputs(name):
     outputs = [
         layer(x, attention_mask=pairs),
         layer(x, attention_bias=bias),
+        layer(x, attention_bias=normal(H, T, T, seed=3)),
         layer(x, attention_mask=of_keys),
         layer(x, x, query_mask=of_keys[:, 0], use_causal_mask=True),
         layer(x, x, key),

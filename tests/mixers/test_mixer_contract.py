@@ -421,7 +421,7 @@ def test_encoders_return_scores(name, normalize_first):
     close(rows.sum(-1), sums)
 
 
-@pytest.mark.parametrize("shape", [(3, 1, 1, T), (T, T)])
+@pytest.mark.parametrize("shape", [(3, 1, 1, T), (H, T, T), (T, T)])
 @pytest.mark.parametrize("name", ["V", "R", "R+V"])
 def test_axes_that_a_bias_lacks_are_broadcast(name, shape):
     bias = normal(*shape, seed=2)

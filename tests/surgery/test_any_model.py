@@ -6,6 +6,7 @@ import pickle
 import keras
 import keras_hub
 import numpy as np
+import pandas as pd
 import pytest
 import small_models
 from assertions import close, equal
@@ -418,11 +419,17 @@ def test_texts_are_data():
     assert [w.shape[0] for w in student.weights if w.name == "R"] == [1]
     training = surgery.distill(student, made("BertTextClassifier"))
     training.compile(keras.optimizers.Adam(1e-3))
-    losses = [
-        training.fit(texts, epochs=2, verbose=0).history["loss"]
-        for texts in (TEXTS, np.array(TEXTS))
-    ]
-    assert np.isfinite(losses).all()
+    pair = TEXTS, TEXTS[::-1]
+    for texts in (TEXTS, np.array(TEXTS), pd.Series(TEXTS), pair):
+        for validation in (TEXTS, (pd.Series(TEXTS),), (pair,)):
+            history = training.fit(
+                texts, validation_data=validation, epochs=2, verbose=0
+            ).history
+        assert np.isfinite(history["loss"]).all()
+        expected = history["val_loss"][-1]  # of the last pair
+        close(training.evaluate(pair, verbose=0)[0], expected)
+    found = surgery.report(made("BertTextClassifier"), pd.Series(TEXTS))
+    assert len(found.rows) == 2
 
 
 def test_lengths_of_tasks_of_kerashub_change():

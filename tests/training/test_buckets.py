@@ -104,6 +104,27 @@ def test_fit_accepts_batches_of_several_lengths_and_continues_epochs():
     assert model.predict(in_order, verbose=0).shape == (32, 1)
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_fit_accepts_sources_that_are_longer_than_targets(seed):
+    source, rows = examples([60] * 8 + [30] * 8 + [6] * 8, 64)
+    target, _ = examples([14] * 8 + [12] * 8 + [5] * 8, 16)
+    features = {
+        f"{side}_padding_mask": x["padding_mask"]
+        for side, x in (("encoder", source), ("decoder", target))
+    }
+    given = {k: keras.Input((None,), name=k) for k in features}
+    total = keras.ops.sum(given["encoder_padding_mask"], 1, keepdims=True)
+    x = (given["decoder_padding_mask"] * total)[..., None]
+    model = keras.Model(given, keras.layers.Dense(24)(x))
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    labels = np.tile(rows[:, None], (1, 16))
+    weight = target["padding_mask"]
+    batches = LengthBuckets(
+        features, labels, 8, [8, 32], seed=seed, sample_weight=weight
+    )
+    model.fit(batches, verbose=0)
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("change", "words"),
