@@ -62,7 +62,12 @@ class Recorder:
     def __call__(self, layer, call):
         chosen = self._chosen is None or id(layer) in self._chosen
         chosen = chosen and layer.supports_attention_scores
-        if not (chosen and _has_values(call.query, call.value)):
+        has_values = _has_values(call.query, call.value)
+        if not (chosen and has_values):
+            if has_values and _same(call.query, call.value):
+                visible = _visible(layer, call)
+                shape = (len(call.query), *visible.shape[1:])
+                self._tokens = np.broadcast_to(visible, shape).any((1, 2))
             return layer._call_flat(call)
         output, weights = layer._call_flat(call._replace(with_scores=True))
         result = (output, weights) if call.with_scores else output

@@ -107,7 +107,9 @@ def run(
                 "epochs": epochs,
                 "batch_size": batch_size,
                 # The functions of a script count as part of its data.
-                "script": files.digest_of_files([script[0]]),
+                "script": files.digest(
+                    files.digest_of_files(script[:1]), *script[1:]
+                ),
             },
             arrays,
             data.read_arrays(arrays).digest,

@@ -43,9 +43,10 @@ class Classification(Task):
 
     def columns(self, texts):
         """Returns texts in the form for this task."""
-        if self.pairs and not isinstance(texts, tuple):
+        number = len(texts) if isinstance(texts, tuple) else 1
+        if self.pairs and number != 2:
             raise ValueError(
-                "Pairs need two columns of texts. Received: one in --text"
+                f"Pairs need two columns of texts. Received: {number} in --text"
             )
         if isinstance(texts, tuple) and not self.pairs:
             texts = [" ".join(row) for row in zip(*texts, strict=True)]

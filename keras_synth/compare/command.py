@@ -160,17 +160,16 @@ def _add_options(parser, command):
 
 def _train(given):
     task, source = TASKS[given.task], _source(given)
-    settings = {x: getattr(given, x) for x in SETTINGS}
-    settings = with_defaults(
-        task, {k: x for k, x in settings.items() if x is not None}
-    )
+    chosen = {x: getattr(given, x) for x in SETTINGS}
+    chosen = {k: x for k, x in chosen.items() if x is not None}
+    settings = with_defaults(task, chosen)
     if not source.data and task.generator is None:
         raise ValueError(f"The task {task.name} needs --data")
     argument = "--variant" if given.command == "train" else "--variants"
     names = {x: own.registered(x, option=argument) for x in given.variants}
     presets = None
     if settings.get("init"):
-        settings |= start.sizes(settings["init"])
+        settings |= start.sizes(settings["init"], chosen)
         presets = start.check(settings["init"], names, given.seeds, settings)
     for name in names.values():
         check_variant(name, task, settings)

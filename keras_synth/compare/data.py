@@ -27,7 +27,9 @@ DISTINCT = {
 PLAIN = ("format", "text")
 AT_ONCE = 512  # texts to tokenize together
 # Settings that change arrays.
-RELEVANT = "sequence_length vocabulary_size keep examples tokens init".split()
+RELEVANT = (
+    "sequence_length vocabulary_size keep examples tokens init metric".split()
+)
 
 
 class Source(NamedTuple):
@@ -38,10 +40,19 @@ class Source(NamedTuple):
     test_data: Sequence = ()
     options: dict = {}
 
-    def read(self, paths, **changes):
-        """Reads texts and labels; two paths are parallel lines."""
+    def read(self, paths, sides=1, **changes):
+        """Reads texts and labels; two paths are parallel lines.
+
+        With two `sides`, labels are texts, also if all of them are numbers.
+        """
         path = paths[0] if len(paths) == 1 else paths
-        found = datasets.read(path, **(self.options | changes))
+        options = self.options | changes
+        found = datasets.read(path, **options)
+        if sides == 2 and isinstance(found[1], np.ndarray):
+            names = "text", "label"
+            columns = [options.get(name, name) for name in names]
+            options |= {"text": columns, "label": None}
+            return datasets.read(path, **options)
         if not isinstance(found, tuple):
             raise ValueError(
                 "This task needs labels: a table, a folder for each class, or "
@@ -84,13 +95,14 @@ def examples(task, settings, source):
             f"--label columns. Pass one. Received: {label}"
         )
     first = {"label": label[0] if isinstance(label, list) else label}
-    train = source.read(source.data, **first)
+    sides = task.sides
+    train = source.read(source.data, sides, **first)
     if source.test_data:
-        test = source.read(source.test_data)
+        test = source.read(source.test_data, sides)
     else:
         train, test = datasets.train_validation_split(*train, seed=1)
     if source.validation_data:
-        validation = source.read(source.validation_data, **first)
+        validation = source.read(source.validation_data, sides, **first)
     else:
         train, validation = datasets.train_validation_split(*train)
     if count:

@@ -14,7 +14,7 @@ from keras_synth.compare.files import writing
 CONFIDENCE = 0.95
 ALL_PAIRS = 4  # variants; more are compared only with the reference
 # Keys that are equal for all runs of a table.
-SHARED = ("task", "settings", "data", "start")
+SHARED = ("task", "settings", "data")
 COSTS = {  # divisor, format and heading
     "steps_per_second": (1, ".2f", "steps/s"),
     "train_seconds": (1, ".0f", "training, s"),
@@ -50,11 +50,8 @@ def report(folder, console):
     """Prints the tables of a folder's results, and writes its reports."""
     import jinja2
 
-    folder, results, shared = pathlib.Path(folder), read(folder), {}
-    for result in results:
-        key = json.dumps([result[x] for x in SHARED], sort_keys=True)
-        shared.setdefault(key, []).append(result)
-    groups = [*shared.values()]
+    folder = pathlib.Path(folder)
+    groups = grouped(read(folder))
     sections = [section(group, groups) for group in groups]
     for made in sections:
         console.print(f"\n{made['title']}\n", markup=False, highlight=False)
@@ -129,6 +126,22 @@ def frame(results):
     return pd.DataFrame(rows)
 
 
+def grouped(results):
+    """Returns the results of each table.
+
+    Each variant and seed starts from its own preset. A second preset of the
+    same begins another table.
+    """
+    starts, groups = {}, {}
+    for result in results:
+        shared = json.dumps([result[x] for x in SHARED], sort_keys=True)
+        place = shared, result["variant"], result["seed"]
+        known = starts.setdefault(place, {})
+        number = known.setdefault(result["start"], len(known))
+        groups.setdefault((shared, number), []).append(result)
+    return [*groups.values()]
+
+
 def _versions(content):
     return ", ".join(map(" ".join, content["versions"].items()))
 
@@ -165,9 +178,10 @@ def summary(results):
     lines = []
     for names, group in runs.groupby(apart, sort=False):
         line = {**dict(zip(apart, names, strict=True)), "seeds": len(group)}
-        line[heading] = f"{group['score'].mean():.{digits}f}"
+        line[heading] = f"{_mean(group['score']):.{digits}f}"
         if len(group) > 1:
-            line[heading] += f" ±{group['score'].sem():.{digits}f}"
+            error = group["score"].sem(skipna=False)
+            line[heading] += f" ±{error:.{digits}f}"
         line[validation] = f"{group['validation'].mean():.4g}"
         for name, (unit, style, words) in COSTS.items():
             if name in group and group[name].notna().any():
@@ -190,16 +204,18 @@ def differences(results):
     lines = []
     for backend, group in runs.groupby("backend", sort=False):
         scores = {
-            name: rows.groupby("seed")["score"].mean()
+            name: rows.groupby("seed")["score"].agg(_mean)
             for name, rows in group.groupby("variant", sort=False)
         }
         for one, other in _pairs([*scores]):
             gap, low, high = _interval(scores[one], scores[other])
-            if np.isnan(low):
-                several = min(len(scores[one]), len(scores[other])) > 1
+            several = min(len(scores[one]), len(scores[other])) > 1
+            if not np.isfinite(gap):
+                verdict = "a score is not finite"
+            elif np.isnan(low):
                 verdict = (
                     "no interval: equal differences"
-                    if several and np.isfinite(gap)
+                    if several
                     else "too few seeds to say"
                 )
             elif low <= 0 <= high:
@@ -228,11 +244,15 @@ def _pairs(variants):
     return [(name, reference) for name in others]
 
 
+def _mean(scores):
+    return scores.mean(skipna=False)
+
+
 def _interval(one, other):
     """The difference of means, and its 95 % interval if possible."""
     from scipy import stats  # here, so that commands start faster
 
-    gap = float(one.mean() - other.mean())
+    gap = float(_mean(one) - _mean(other))
     paired = [*one.index] == [*other.index]
     spread = [np.ptp(one - other)] if paired else [np.ptp(one), np.ptp(other)]
     least = min(len(one), len(other))

@@ -12,7 +12,13 @@ from keras_synth.compare.files import digest_of_files
 
 CONFIG, TOKENIZER = "config.json", "assets"
 FILES = (CONFIG, "model.weights.h5", TOKENIZER)
-SIZES = ("num_layers", "num_heads", "hidden_dim", "intermediate_dim")
+SIZES = (
+    "num_layers",
+    "num_heads",
+    "hidden_dim",
+    "intermediate_dim",
+    "vocabulary_size",
+)
 
 
 def presets(init):
@@ -35,14 +41,25 @@ def config(preset):
     return json.loads((preset / CONFIG).read_text("utf-8"))["config"]
 
 
-def sizes(init):
-    """Returns the settings that presets determine, equal in all."""
+def sizes(init, given):
+    """Returns the settings that presets determine, equal in all.
+
+    It raises if one of the `given` settings differs.
+    """
     found = [{x: config(preset)[x] for x in SIZES} for preset in presets(init)]
     if any(x != found[0] for x in found):
         raise ValueError(
             "The presets of --init must have the same size. Pass one of them. "
             f"Received: --init {init} with {found}"
         )
+    for name in SIZES:
+        if given.get(name, found[0][name]) != found[0][name]:
+            flag = f"--{name.replace('_', '-')}"
+            raise ValueError(
+                f"The presets of --init determine {flag}, which is "
+                f"{found[0][name]}. Leave it out. Received: {flag} "
+                f"{given[name]}"
+            )
     return found[0]
 
 

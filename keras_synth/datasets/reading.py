@@ -132,7 +132,7 @@ def format_of(path: Path, *others: Path) -> str:
     if others:
         return "lines"
     if path.is_dir():
-        return "folders" if any(x.is_dir() for x in path.iterdir()) else "text"
+        return "folders" if _folders_in(path) else "text"
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix[1:]
     return suffix if suffix in FORMATS else "text"
 
@@ -276,11 +276,18 @@ def _is_blank(field):
     return not str(field).strip()
 
 
+def _folders_in(path):
+    """The folders in a folder, without hidden ones, sorted by name."""
+    return sorted(
+        x for x in path.iterdir() if x.is_dir() and not x.name.startswith(".")
+    )
+
+
 def _folders(path, skip_empty):
     """The files in the folder of each class, sorted by name."""
     files = [
         file
-        for folder in sorted(x for x in path.iterdir() if x.is_dir())
+        for folder in _folders_in(path)
         for file in sorted(x for x in folder.iterdir() if x.is_file())
         if not file.name.startswith(".")
     ]

@@ -50,8 +50,9 @@ def pad_series(
             f"Series must have at most {longest} steps. Received: "
             f"{lengths.max()} steps"
         )
+    floats = any(x.dtype == "float32" for x in arrays)
     values = keras.utils.pad_sequences(
-        arrays, longest, np.result_type(*arrays), padding="post"
+        arrays, longest, "float32" if floats else "int32", padding="post"
     )
     return values, np.arange(longest) < lengths[:, None]
 
@@ -111,7 +112,13 @@ def _numbers(name, values):
             f"{name} must be an array (steps,) or (steps, features) of "
             f"numbers. Received: shape {array.shape}, dtype {array.dtype}"
         )
-    array = array.astype("float32" if array.dtype.kind == "f" else "int32")
+    dtype = "float32" if array.dtype.kind == "f" else "int32"
+    if dtype == "int32" and (array != array.astype(dtype)).any():
+        raise ValueError(
+            f"{name} must contain integers of 32 bits. Convert it to floats, "
+            f"or subtract the first. Received: {array.min()} to {array.max()}"
+        )
+    array = array.astype(dtype)
     if not np.isfinite(array).all():
         raise ValueError(
             f"{name} must contain only finite numbers. Fill in missing ones, "

@@ -65,11 +65,13 @@ def train_validation_split(
         distinct, counts = np.unique(copies[rows], return_counts=True)
         order = rng.permutation(len(distinct))
         target = max(1, round(validation_fraction * len(rows)))
-        chosen = order[np.cumsum(counts[order]) <= target]
-        if len(distinct) > 1:
-            held_out[distinct[chosen if len(chosen) else order[:1]]] = True
-    if not held_out.any():  # each class has only copies of one text
-        held_out[rng.integers(len(numbers))] = True
+        # One text of a class with several stays on each side.
+        number = np.sum(np.cumsum(counts[order]) <= target)
+        number = np.clip(number, 1, len(distinct) - 1)
+        held_out[distinct[order[:number]]] = True
+    if held_out.all() or not held_out.any():  # texts are copies across classes
+        one = rng.integers(len(numbers))
+        held_out[one] = not held_out[one]
     order = rng.permutation(len(labels))
     is_held_out = held_out[copies[order]]
     parts = [

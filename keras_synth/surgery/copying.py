@@ -81,6 +81,11 @@ class Copy:
         self.twins[id(old)] = old, new
         self._keep(parts)
 
+    def pair_parts(self, old: Any, new: Any) -> None:
+        """Makes the parts of one layer the copies of those of another."""
+        for pair in zip(sublayers(old), sublayers(new), strict=True):
+            self.twins.setdefault(id(pair[0]), pair)
+
     # --- copies of layers -----------------------------------------------------
 
     def _made(self, layer):
@@ -133,8 +138,7 @@ class Copy:
         """Keeps pairs of equal layers and of their parts."""
         for pair in pairs:
             self._equal.append(pair)
-            for old, new in zip(*map(sublayers, pair), strict=True):
-                self.twins.setdefault(id(old), (old, new))
+            self.pair_parts(*pair)
             self.twins.setdefault(id(pair[0]), pair)
 
     # --- properties of the original -------------------------------------------

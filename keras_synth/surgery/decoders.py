@@ -166,23 +166,29 @@ def _t5(backbone, clone):
         stack.position_bias.table.relative_attention_bias.assign(table)
         for old, new in zip(layers, stack.blocks, strict=True):
             clone.pair(old, new)
-            _fill_t5_block(old, new, key_dim**0.5)
+            _fill_t5_block(old, new, key_dim**0.5, clone)
     return made, [(backbone.token_embedding, made.token_embedding)]
 
 
-def _fill_t5_block(old, new, scale):
+def _fill_t5_block(old, new, scale, clone):
     for theirs, ours in _T5_BLOCK.items():
-        if hasattr(old, theirs.split(".")[0]):
-            attrgetter(ours)(new).assign(attrgetter(theirs)(old))
+        part, _, weight = theirs.partition(".")
+        if hasattr(old, part):
+            ours, _, own = ours.rpartition(".")
+            layers = getattr(old, part), attrgetter(ours)(new)
+            getattr(layers[1], own).assign(getattr(layers[0], weight))
+            clone.pair(*layers)
     for theirs, attention in (
         ("self_attention", new.attention),
         ("cross_attention", getattr(new, "cross_attention", None)),
     ):
         if not hasattr(old, theirs):
             continue
+        clone.pair(getattr(old, theirs), attention)
         for name, ours in _T5_ATTENTION.items():
-            kernel = attrgetter(f"{theirs}.{name}.kernel")(old)
-            weight = attrgetter(ours)(attention).kernel
-            value = ops.convert_to_numpy(kernel)
+            projector = attrgetter(f"{theirs}.{name}")(old)
+            projection = attrgetter(ours)(attention)
+            clone.pair(projector, projection)
+            value = ops.convert_to_numpy(projector.kernel)
             value = value * scale if name == "query_projector" else value
-            weight.assign(value.reshape(weight.shape))
+            projection.kernel.assign(value.reshape(projection.kernel.shape))

@@ -133,7 +133,9 @@ def replaced(
         place._replace(holder=copy.twins[id(place.holder)][1])
         for place in source.places
     ]
-    for old, new in zip(source.places, places, strict=True):
+    for old, new, own in zip(source.places, places, each, strict=True):
+        if own == "V":  # a copy, with the flags of its parts
+            continue
         weights = old.attention.weights
         is_trained = any(weight.trainable for weight in weights)
         set_trainable(new.attention, old.attention.trainable and is_trained)

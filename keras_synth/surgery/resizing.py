@@ -157,6 +157,7 @@ def _resized(model, max_length, better, word, change):
         if not made.built:
             made.build_from_config(layer.get_build_config())
         pairs.append((layer, made))
+        copy.pair_parts(layer, made)
         return made
 
     copy = Copy(

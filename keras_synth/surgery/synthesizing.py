@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from keras_synth._backend.internals import set_trainable
 from keras_synth.folding.synthesizers import copy_variables
 from keras_synth.surgery.observing import averages_of, batches
 from keras_synth.surgery.replacing import exact, replaced
@@ -214,3 +215,5 @@ def _take(mine, theirs, kernel_axis, bias_axis, heads):
         if bias_axis is not None:
             bias = np.take(bias, heads, bias_axis)
         mine.bias.assign(bias)
+    if not theirs.trainable:
+        set_trainable(mine, False)

@@ -167,6 +167,16 @@ def test_padding_is_left_out(name):
         assert np.isclose(number.sum(), whole.sum(), atol=1e-5)
 
 
+def test_padding_is_left_out_of_layers_that_are_named():
+    model, inputs = made("seq2seq")
+    every = analysis.attention_statistics(model, inputs)
+    name = next(x for x in every if "decoder" in x and "cross" in x)
+    (alone,) = analysis.attention_statistics(
+        model, inputs, layers=[name]
+    ).values()
+    close(alone.entropy(), every[name].entropy())
+
+
 @pytest.mark.parametrize("kind", ["dictionary", "pairs", "one by one"])
 def test_a_data_set_is_streamed(kind):
     model, inputs = made("R+V")

@@ -507,6 +507,31 @@ def test_differences_are_judged_by_their_seeds():
 
 
 @pytest.mark.once
+def test_each_variant_and_seed_starts_from_its_own_preset():
+    found = [
+        result(name, seed, 0.8, start=f"{name}{seed}")
+        for name in ("V", "R")
+        for seed in (0, 1)
+    ]
+    assert [*map(len, report.grouped(found))] == [4]
+    other = [result("V", 0, 0.5, start="a"), result("R", 0, 0.6, start="b")]
+    assert report.grouped([*found, *other]) == [found, other]
+
+
+@pytest.mark.once
+def test_a_run_that_diverged_is_not_left_out():
+    scores = {"V": (0.8, 0.9, 0.95), "R": (np.nan, 0.85, 0.8)}
+    found = [
+        result(name, seed, score)
+        for name, own in scores.items()
+        for seed, score in enumerate(own)
+    ]
+    assert report.summary(found)["accuracy, %"][1] == "nan ±nan"
+    (line,) = report.differences(found).to_dict("records")
+    assert line["verdict"] == "a score is not finite"
+
+
+@pytest.mark.once
 def test_the_lower_score_is_better_if_lower_is_better():
     worse = {**result("V", 0, 0)["score"], "higher_is_better": False}
     found = [

@@ -8,6 +8,7 @@ from commands import SMALL, card, results, run
 
 from keras_synth import datasets, models
 from keras_synth.compare import data, start
+from keras_synth.compare.task import with_defaults
 from keras_synth.compare.tasks import TASKS
 
 LINE = "to be or not to be that is the question\n"
@@ -122,9 +123,38 @@ def test_labels_that_were_not_trained_on_are_an_error(tmp_path):
         two.write_text(two.read_text().replace("1", "yes"))
     rows = "".join(f"text {i},{i % 3}\n" for i in range(60))
     one.write_text(f"text,label\n{rows}")
+    settings = {"sequence_length": 16}
+    prepare("classification", settings, one, tmp_path)  # of another metric
+    with pytest.raises(ValueError, match="f1 needs two classes"):
+        prepare("classification", {**settings, "metric": "f1"}, one, tmp_path)
     status, _, err = run(*command, "--metric", "f1")
     assert status == 2
     assert "f1 needs two classes" in err
+
+
+def prepare(task, settings, file, folder, **options):
+    """Prepared arrays of a task, with the settings of a command."""
+    settings = with_defaults(TASKS[task], settings)
+    source = data.Source([file], options=options)
+    path = data.prepare(TASKS[task], settings, source, folder, print)
+    return data.read_arrays(path)
+
+
+def test_pairs_have_two_texts(tmp_path):
+    file = tmp_path / "a.csv"
+    rows = [f"a {i},b,c,{i % 2}\n" for i in range(40)]
+    file.write_text("x,y,z,label\n" + "".join(rows))
+    with pytest.raises(ValueError, match=r"two columns of texts.*: 3 in"):
+        prepare("pairs", {}, file, tmp_path, text=["x", "y", "z"])
+
+
+def test_numbers_are_translated_as_texts(tmp_path):
+    file = tmp_path / "a.csv"
+    rows = [f"{i} plus 1,0{i + 1}\n" for i in range(60)]
+    file.write_text("text,label\n" + "".join(rows))
+    settings = {"sequence_length": 8, "vocabulary_size": 300}
+    notes = prepare("translation", settings, file, tmp_path).notes
+    assert {x[0] for (x,) in notes["references"]} == {"0"}
 
 
 def test_a_preset_is_where_other_runs_start(tmp_path):
@@ -157,6 +187,9 @@ def test_a_preset_is_where_other_runs_start(tmp_path):
     status, _, err = run(*common[:-3], "D", "--init", first, "--output", out)
     assert status == 2
     assert "No preset in --init is for the variant" in err
+    status, _, err = run(*common, "--num-layers", "7", "--output", out)
+    assert status == 2
+    assert "--num-layers, which is 1. Leave it out." in err
     # One of a class that this process does not know is for another variant.
     config = preset / "config.json"
     own = first / "presets" / "A-own-seed0-jax" / "config.json"

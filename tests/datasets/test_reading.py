@@ -73,6 +73,7 @@ def test_files_can_be_gzipped_and_start_with_a_byte_order_mark(tmp_path):
 def test_a_folder_can_contain_a_folder_for_each_class(tmp_path):
     for name, text in {"neg/2": "c", "pos/1": "a", "neg/1": "b"}.items():
         write(tmp_path / f"{name}.txt", text)
+    write(tmp_path / ".hidden" / "1.txt", "d")
     assert datasets.read(tmp_path) == (["b", "c", "a"], ["neg", "neg", "pos"])
 
 
@@ -292,6 +293,15 @@ def test_copies_of_a_text_stay_on_one_side():
     words = [np.array(["a"]), np.array(["b"])]  # sentences as arrays
     parts = datasets.train_validation_split(words, [["X"], ["Y"]], 0.5)
     assert [len(x) for x, _ in parts] == [1, 1]
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 1, 1], [0.1, 0.2, 0.3, 0.4]])
+def test_a_text_of_each_class_is_for_training(labels):
+    (_, train), (_, rest) = datasets.train_validation_split(
+        [*"abcd"], labels, 0.9
+    )
+    assert len(rest)
+    assert {*train} == {0, 1} or len(train) == 1
 
 
 def test_pairs_and_words_are_split_too():

@@ -30,6 +30,7 @@ def test_real_steps_come_first_and_the_rest_is_zero(lengths, features, spare):
 
 
 def test_the_longest_series_determines_the_length():
+    assert datasets.pad_series([[1, 2], [0.5]])[0].dtype == "float32"
     values, mask = datasets.pad_series([[1, 2, 3], [4, 5]])
     assert values.tolist() == [[1, 2, 3], [4, 5, 0]]
     assert values.dtype == "int32"
@@ -76,6 +77,7 @@ def test_windows_keep_the_features_of_a_step():
         ([np.array([1.0, np.nan])], {}, "must contain only finite.*: 1"),
         ([["a", "b"]], {}, "must be an array .* of numbers"),
         ([np.ones((2, 2, 2))], {}, r"shape \(2, 2, 2\)"),
+        ([[1_700_000_000_000, 3]], {}, "32 bits.*: 3 to 1700000000000"),
     ],
 )
 def test_other_arrays_than_series_are_errors(series, options, message):

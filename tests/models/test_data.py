@@ -501,6 +501,9 @@ def test_keeping_the_end_of_pairs_keeps_as_much_as_keeping_the_start():
         words = [VOCABULARY.index(x) for x in text.split()]
         second = [int(x) for x in ids[segments == 1] if x > 2]
         assert second == words[-len(second) :]
+        # A separator belongs to the segment before it.
+        ends = segments[ids == VOCABULARY.index("[SEP]")].tolist()
+        assert ends == [0, 1]
     model = small_task("classifier")
     model.preprocessor = preprocessor("classifier", keep="end")
     assert model.predict(texts[0], verbose=0).shape == (4, 2)

@@ -243,6 +243,7 @@ def test_wrong_arguments_of_a_language_model_are_errors():
     refused("causal=True", language_model, causal=False)
     refused("positions", language_model, positions="relative")
     refused("(?i)sampler", model.compile, sampler="gready")
+    assert model.generate("a quick", max_length=4)  # by the one before
     lm = models.SynthesizerCausalLM
     refused("sequence_length=12", lm, model.backbone, made(tokenizer(), 13))
     other = made(tokenizer("more"), 12)

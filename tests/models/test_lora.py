@@ -99,6 +99,11 @@ def test_files_of_lora_weights_contain_all_trained_weights(tmp_path):
     other = backbone(KINDS, 4)
     other.load_lora_weights(str(tmp_path / "one.lora.h5"))
     close(other(INPUTS), model(INPUTS), atol=1e-6)
+    model.layers[-1].trainable = True  # and its own weights
+    trained(model).save_lora_weights(str(tmp_path / "two.lora.h5"))
+    other = backbone(KINDS, 4)
+    other.load_lora_weights(str(tmp_path / "two.lora.h5"))
+    close(other(INPUTS), model(INPUTS), atol=1e-6)
     wrong = backbone(KINDS, 4)
     wrong.enable_lora(2, ["query", "value"])
     with pytest.raises(ValueError, match="target_layer_names"):

@@ -133,6 +133,16 @@ def test_bytes_are_their_values():
     assert lower("AB").tolist() == [97, 98]
 
 
+def test_words_end_at_the_same_spaces_in_graphs():
+    tf = pytest.importorskip("tensorflow")
+    texts = ["a\u00a0b c\td", "\u2003a b"]
+    tokenizer = models.SynthesizerWordTokenizer.from_texts(texts)
+    assert "a\u00a0b" in tokenizer.get_vocabulary()
+    given = tf.data.Dataset.from_tensor_slices(texts).map(tokenizer)
+    for text, ids in zip(texts, given.as_numpy_iterator(), strict=True):
+        assert [*map(int, tokenizer(text))] == ids.tolist()
+
+
 @pytest.mark.parametrize("kind", ["words", "bytes"])
 @pytest.mark.parametrize("keep", ["start", "end"])
 def test_words_and_bytes_are_packed_alike_in_graphs(kind, keep):

@@ -215,6 +215,25 @@ def test_frozen_attention_is_not_trained(whole, tmp_path):
     assert not any(weight.trainable for weight in new.weights)
 
 
+def test_projections_of_layers_that_stay_are_frozen_as_before():
+    x = keras.Input((6, 8))
+    first = layers.MultiHeadAttention(2, 4, name="first")
+    model = keras.Model(x, layers.MultiHeadAttention(2, 4)(*2 * (first(x, x),)))
+    for part in sublayers(first):
+        part.trainable = part.name not in ("query", "value")
+    data = np.ones((2, 6, 8))
+    for new in (
+        surgery.graft(model, "R+V", layers=[1]),
+        surgery.synthesize(model, data, by=[(1, 0)]),
+        surgery.synthesize(model, data, by=[(0, 0)]),
+    ):
+        flags = {
+            w.path.split("/")[-2]: w.trainable
+            for w in new.get_layer("first").weights
+        }
+        assert {x for x in flags if not flags[x]} == {"query", "value"}
+
+
 def test_tables_have_room_for_all_tokens_of_several_axes():
     x = keras.Input((3, 4, 8))
     attention = layers.MultiHeadAttention(2, 4, attention_axes=(1, 2))

@@ -217,6 +217,16 @@ def test_a_grafted_gpt2_is_called_with_caches_as_kerashubs_is():
     close(found[ours], found[theirs], atol=2e-5)
 
 
+def test_parts_of_a_t5_stay_frozen():
+    model = trained("t5")
+    first, second = model.encoder_transformer_layers
+    first.self_attention.query_projector.trainable = False
+    first.layer_norm.trainable = second.trainable = False
+    new = graft(model, "V", max_length=10)
+    assert len(new.trainable_weights) == len(model.trainable_weights)
+    assert not new.encoder.blocks[0].attention.synthesizer.query.trainable
+
+
 def test_a_grafted_t5_writes_as_before():
     theirs = keras_hub.models.T5Seq2SeqLM(trained("t5", noise=1.0))
     ours = graft(theirs, "R+V", max_length=10)

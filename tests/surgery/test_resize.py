@@ -56,6 +56,16 @@ def test_tiled_models_and_shortened_ones_are_as_before(synthesizer):
     equal(back.weights, model.weights)
 
 
+def test_parts_stay_frozen():
+    model = backbone("R+V", num_layers=2)
+    model.token_embedding.trainable = False
+    model.stack.blocks[0].trainable = False
+    model.stack.blocks[1].attention.trainable = False
+    for other in (lengthen(model, M), shorten(model, 4)):
+        assert len(other.trainable_weights) == len(model.trainable_weights)
+        assert not other.stack.blocks[1].attention.trainable
+
+
 def test_tables_are_tiled_and_interpolated():
     model = backbone("R")
     table, positions = (

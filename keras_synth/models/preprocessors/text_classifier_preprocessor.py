@@ -102,6 +102,7 @@ class SynthesizerTextClassifierPreprocessor(
                 padding_side="left",
                 sequence_length=self.sequence_length,
             )
+            self.packer.end_token_id = self.tokenizer.end_token_id
 
     def call(self, x, y=None, sample_weight=None):
         made = super().call(x, y, sample_weight)
@@ -123,6 +124,8 @@ class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):
     It packs reversed texts in reverse order, and reverses the result.
     """
 
+    end_token_id = None
+
     def call(self, inputs, *args, **kwargs):
         segments = inputs if isinstance(inputs, tuple) else (inputs,)
         segments = tuple(map(_reversed, segments))[::-1]
@@ -131,11 +134,23 @@ class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):
             token_ids, segment_ids = map(as_array, (token_ids, segment_ids))
         is_token = as_integers(token_ids != self.pad_value)
         segment_ids = (len(segments) - 1 - segment_ids) * is_token
+        # A separator belongs to the segment before it.
+        is_end = as_integers(token_ids == self.end_token_id)
+        segment_ids += is_end * (_next(segment_ids) - segment_ids)
         turned = token_ids[..., ::-1], segment_ids[..., ::-1]
         if in_graph([token_ids]):
             return turned
         # PyTorch's loaders do not support negative strides.
         return tuple(map(np.ascontiguousarray, turned))
+
+
+def _next(x):
+    """The next number of each row, and the first after the last."""
+    if not in_graph([x]):
+        return np.roll(x, -1, axis=-1)
+    import tensorflow as tf
+
+    return tf.roll(x, -1, axis=-1)
 
 
 def _reversed(tokens):

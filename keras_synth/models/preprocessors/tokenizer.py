@@ -261,7 +261,7 @@ class SynthesizerWordTokenizer(SynthesizerTokenizer):
         size = FEWEST_WORDS if vocabulary_size is None else vocabulary_size
         texts = _checked_texts(texts, size, FEWEST_WORDS)
         counts = collections.Counter(
-            itertools.chain.from_iterable(text.split() for text in texts)
+            itertools.chain.from_iterable(map(_between_spaces, texts))
         )
         for token in WORD_PIECES:
             counts.pop(token, None)
@@ -284,8 +284,8 @@ def _strings(texts):
 def _between_spaces(texts):
     """The words of texts: a string, a list of them, or a tensor."""
     texts = _strings(texts)
-    if isinstance(texts, str):
-        return texts.split()
+    if isinstance(texts, str):  # TensorFlow splits at spaces of ASCII
+        return [word.decode() for word in texts.encode().split()]
     if isinstance(texts, list):
         return [_between_spaces(text) for text in texts]
     import tensorflow as tf  # for KerasHub's tensors of texts

@@ -29,11 +29,8 @@ def load(filepath, backbone):
     wrong = _differences(options["shapes"], _shapes(backbone))
     if not wrong and backbone.lora is None:
         backbone.enable_lora(options["rank"], options["names"])
-    trained = {weight.path: weight for weight in backbone.trainable_weights}
-    wrong = wrong or _differences(
-        {path: [*value.shape] for path, value in values.items()},
-        {path: [*weight.shape] for path, weight in trained.items()},
-    )
+    known = {weight.path: weight for weight in backbone.weights}
+    wrong = wrong or _differences(_lora_shapes(values), _lora_shapes(known))
     if wrong:
         raise ValueError(
             "LoRA weights need a backbone with the same synthesizer, width, "
@@ -41,8 +38,8 @@ def load(filepath, backbone):
             f"Received: {filepath}, which differs in {wrong[0]}"
             + (f" and {len(wrong) - 1} more" if len(wrong) > 1 else "")
         )
-    for path, weight in trained.items():
-        weight.assign(values[path])
+    for path, value in values.items():
+        known[path].assign(value)
 
 
 def _read(filepath):
@@ -71,6 +68,14 @@ def _shapes(backbone):
         weight.path: [*weight.shape]
         for weight in backbone.weights
         if not _ADDED.search(weight.name)
+    }
+
+
+def _lora_shapes(weights):
+    return {
+        path: [*x.shape]
+        for path, x in weights.items()
+        if "lora" in path.rpartition("/")[2]
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import keras
+import keras_hub
 import numpy as np
 from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
@@ -135,12 +136,9 @@ class TaskMixin(ModelMixin):
         if self._takes_draws() and y is None:
             count = len(x[0] if isinstance(x, tuple) else x)
             y = np.random.randint(2**31 - 1, size=count)
+        class_weight = self._by_number(class_weight)
         return super().train_on_batch(
-            x,
-            y,
-            sample_weight,
-            class_weight=self._by_number(class_weight),
-            **kwargs,
+            x, y, sample_weight, class_weight=class_weight, **kwargs
         )
 
     def evaluate(
@@ -249,10 +247,9 @@ class TaskMixin(ModelMixin):
         x, y, sample_weight = data
         if is_dataset(x):
             return x, y, sample_weight
-        if self.preprocessor is not None:
-            check_not_a_stream(x)
         if self.preprocessor is None:
             return x, self.encode_labels(y), sample_weight
+        check_not_a_stream(x)
         classifies = hasattr(self, "num_classes")
         for name, part in {"y": y, "sample_weight": sample_weight}.items():
             if not classifies and part is not None:
@@ -295,16 +292,17 @@ class TaskMixin(ModelMixin):
             optimizer = keras.optimizers.Adam(5e-5)
         elif optimizer == "auto":
             optimizer = keras.optimizers.AdamW(1e-3)
+        sampler = kwargs.get("sampler")
+        if isinstance(keras_hub.samplers.get(sampler), str):
+            raise ValueError(  # KerasHub accepts any string
+                "sampler must be beam, contrastive, greedy, random, top_k, "
+                "top_p, or a keras_hub.samplers.Sampler. Received: sampler="
+                f"{sampler!r}"
+            )
         super().compile(
             optimizer=optimizer, loss=loss, jit_compile=jit_compile, **kwargs
         )
         self._jit_compile_given = jit_compile
-        if isinstance(getattr(self, "sampler", None), str):
-            raise ValueError(  # KerasHub accepts any string
-                "sampler must be beam, contrastive, greedy, random, top_k, "
-                "top_p, or a keras_hub.samplers.Sampler. Received: sampler="
-                f"{self.sampler!r}"
-            )
 
     def get_compile_config(self) -> dict[str, Any]:
         config = super().get_compile_config()
