@@ -43,23 +43,24 @@ class Rematerialized(Mixin):
             for i, x, mask in zip(at, floats, carried, strict=True):
                 leaves[i] = x if mask is None else _Identity()(x, mask=mask)
             own, named = keras.tree.pack_sequence_as((args, kwargs), leaves)
-            scope = keras.StatelessScope(zip(variables, before, strict=True))
+            scope = keras.StatelessScope(
+                zip(variables, before, strict=True), collect_losses=True
+            )
             old = list(map(scope.get_current_value, variables))
             with scope:
                 output = layer_call(*own, **named)
             new = list(map(scope.get_current_value, variables))
             changed[:] = [i for i, x in enumerate(new) if x is not old[i]]
-            return (output, *(new[i] for i in changed)) if changed else output
+            return output, [new[i] for i in changed], [*scope.losses]
 
         call = super().rematerialized_call(of_floats, *args, **kwargs)
 
         def called(*_, **__):
-            output = call(*(leaves[i] for i in at))
-            if not changed:
-                return output
-            output, *values = output
+            output, values, losses = call(*(leaves[i] for i in at))
             for i, value in zip(changed, values, strict=True):
                 variables[i].assign(value)
+            for loss in losses:
+                self.add_loss(loss)
             return output
 
         return called

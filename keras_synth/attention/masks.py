@@ -167,6 +167,10 @@ def present_padding(mask, x, start):
         return None
     if mask.shape[1] is not None and mask.shape[1] == x.shape[1]:
         return mask
+    sizes = mask.shape[1], x.shape[1], start
+    known = all(isinstance(size, int) for size in sizes)
+    if known and mask.shape[1] < start + x.shape[1]:
+        raise _wrong_padding(mask, x)
     # Not all backends slice booleans.
     mask, (batch, length) = ops.cast(mask, "int32"), ops.shape(x)[:2]
     begin = _unless_equal(length, ops.shape(mask)[1], start)
@@ -186,15 +190,20 @@ def cached_padding(mask, x, length, start):
     if isinstance(length, int) and own == length and own != present:
         return as_boolean(mask)
     if known and own != present:
-        raise ValueError(
-            "The padding mask must have the shape (batch, length) of the new "
-            f"tokens, {tuple(x.shape[:2])}, or of the cache, (batch, "
-            f"{length}). Received: mask.shape={tuple(mask.shape)}"
-        )
+        raise _wrong_padding(mask, x, length)
     real = ops.ones((ops.shape(x)[0], length), dtype="int32")
     mask = ops.cast(mask, "int32")
     begin = _unless_equal(length, ops.shape(mask)[1], start)
     return as_boolean(ops.slice_update(real, (0, begin), mask))
+
+
+def _wrong_padding(mask, x, length="length"):
+    """The error for a padding mask that fits neither tokens nor cache."""
+    return ValueError(
+        "The padding mask must have the shape (batch, length) of the new "
+        f"tokens, {tuple(x.shape[:2])}, or of the cache, (batch, {length}). "
+        f"Received: mask.shape={tuple(mask.shape)}"
+    )
 
 
 def _unless_equal(length, other, start):

@@ -23,9 +23,9 @@ class Normalizer:
         counts: Boolean, whether weights depend on `n`.
         elementwise: Boolean, whether each weight depends only on its logit and
             `n`.
-        sums: Boolean, whether weights are exponentials divided by their sum
-            over the row. If neither `elementwise` nor `sums`, rows are computed
-            as a whole.
+        sums: Boolean, whether weights are exponentials of the logits, divided
+            by their sum over the row. If neither `elementwise` nor `sums`, rows
+            are computed as a whole.
         sink: Boolean, whether that sum includes an additional logit, which is
             zero and has no value.
 
@@ -51,7 +51,10 @@ class Normalizer:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.name = vars(cls).get("name", cls.__name__)
+        own = vars(cls)
+        cls.name = own.get("name", cls.__name__)
+        if "weights" in own and "sums" not in own:  # of another softmax
+            cls.sums = cls.sink = False
 
     def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
         """Returns the weights.
@@ -132,7 +135,7 @@ class Softmax1(Softmax):
     """
 
     name = "softmax1"
-    sink = True
+    sums = sink = True
 
     def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
         return softmax1(logits)[0]

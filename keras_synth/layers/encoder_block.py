@@ -120,9 +120,12 @@ class SynthesizerEncoder(SynthesizerBlock):
         return_attention_scores: bool = False,
         **kwargs: Any,
     ) -> Any:
+        batch, length = inputs.shape[:2]
+        self.attention._check_symbolic_lengths(length, length)
+        given = {"return_attention_scores": return_attention_scores, **kwargs}
+        self.attention._check_supported({"query": inputs, **given})
         output = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
         if not return_attention_scores:
             return output
-        batch, length = inputs.shape[:2]
         shape = (batch, self.num_heads, length, length)
         return output, keras.KerasTensor(shape, dtype="float32")

@@ -135,9 +135,11 @@ class LongformerAttention(MultiHeadMixer):
     def _cached_context(self, call, cache):
         query, mask = call.query, call.mask
         context = super()._cached_context(call, cache["tokens"])
+        # The cache of tokens may have room for fewer.
+        places = ops.shape(cache["tokens"])[1]
         first = self._softmax_attention(
             self.global_query(query),
-            *self._keys_and_values(cache["global_tokens"]),
+            *self._keys_and_values(cache["global_tokens"][:, :places]),
             masks.AttentionMask(
                 keys=_first(mask.keys, self.global_tokens),
                 causal=True,

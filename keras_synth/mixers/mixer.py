@@ -123,9 +123,8 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
         if self.supports_cross_attention if own_call else _has_tensors(given):
             # Here, so that Keras passes the masks of both tensors.
             if value is None and mask is not None:
-                own = kwargs.get("value_mask")
-                own, mask = map(masks.as_boolean, (own, mask))
-                given["value_mask"] = masks.both(own, mask)
+                pair = map(masks.as_boolean, (kwargs.get("value_mask"), mask))
+                given["value_mask"] = masks.both(*pair)
             if given.setdefault("value", query) is query:
                 # Otherwise Keras would make two tensors of it.
                 query = given["value"] = as_input(self, query)
@@ -151,9 +150,8 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
         key = value if key is None else key
         axes = self._checked_axes(query, value, key)
         if is_placeholder(query):
-            spec = self._output_spec(
-                axes, query, value, return_attention_scores
-            )
+            sizes = query, value, return_attention_scores
+            spec = self._output_spec(axes, *sizes)
             return keras.tree.map_structure(
                 lambda x: ops.zeros(x.shape, x.dtype), spec
             )
@@ -227,6 +225,9 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
         check_longest(query_length, self.max_length)
         check_longest(source_length, self.max_length)
 
+    def _check_symbolic_lengths(self, query_length, source_length):
+        self._check_lengths(query_length, source_length)
+
     def _output_spec(self, axes, query, value, with_scores):
         """The `keras.KerasTensor`s of `call`'s outputs."""
         features = self._output_shape or query.shape[-1:]
@@ -240,14 +241,16 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
 
     # --------------------------------------------------------------------------
 
-    def _check_supported(self, arguments):
+    def _check_supported(self, arguments, cached=False):
         """Raises for arguments of `call` that this mixer does not support."""
         query = arguments["query"]
+        mask = arguments.get("attention_mask")
+        hides_keys = not cached and is_padding(mask, query)
         for name, attribute in _NEEDS.items():
             wanted = arguments.get(name)
             if wanted is None or wanted is False or getattr(self, attribute):
                 continue
-            if name == "attention_mask" and is_padding(wanted, query):
+            if name == "attention_mask" and hides_keys:
                 continue
             shape = getattr(wanted, "shape", None)
             received = name if shape is None else f"{name}.shape"
@@ -340,13 +343,12 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
             places = keras.tree.flatten(cache)[-1]
             check_room(query, places, start)
             self._check_lengths(places.shape[1], places.shape[1])
-        self._check_supported(
-            {
-                "query": query,
-                "attention_mask": attention_mask,
-                "attention_bias": attention_bias,
-            }
-        )
+        given = {
+            "query": query,
+            "attention_mask": attention_mask,
+            "attention_bias": attention_bias,
+        }
+        self._check_supported(given, cached=True)
         query = ops.convert_to_tensor(query)
         if 0 in query.shape[:2]:
             features = self._output_shape or query.shape[-1:]
@@ -382,8 +384,7 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
         if not self.built:
             raise ValueError(
                 f"{type(self).__name__} must be built before it decodes. Call "
-                "it, or `build` it with the shape of its input. Received: a "
-                "layer that is not built"
+                "or `build` it first. Received: a layer that is not built"
             )
 
 

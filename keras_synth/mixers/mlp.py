@@ -102,14 +102,14 @@ class MLPMixer(SelfMixer):
             self.b1 = add_table(self, "b1", shape[:1], biases)
             self.b2 = add_table(self, "b2", shape[1:], biases)
 
-    def _check_supported(self, arguments):
+    def _check_supported(self, arguments, cached=False):
         if arguments.get("use_causal_mask") and not self.supports_causal_mask:
             raise ValueError(
                 "An MLPMixer supports causal masks only if `hidden_dim` equals "
                 "`max_length`. Leave `hidden_dim` out. Received: "
                 f"hidden_dim={self.hidden_dim}, max_length={self.max_length}"
             )
-        super()._check_supported(arguments)
+        super()._check_supported(arguments, cached)
 
     def mix(self, x, padding_mask=None, causal=False, training=None):
         length = ops.shape(x)[1]

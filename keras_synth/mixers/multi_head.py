@@ -334,6 +334,3 @@ class MultiHeadMixer(Mixer):
         lengths = (axes.length(x.shape) for x in (query, value))
         self._check_symbolic_lengths(*lengths)
         return self._output_spec(axes, query, value, return_attention_scores)
-
-    def _check_symbolic_lengths(self, query_length, source_length):
-        self._check_lengths(query_length, source_length)

@@ -103,8 +103,8 @@ class SyntheticAttention(MultiHeadMixer):
         attention_bias: Float tensor that broadcasts to `(B, H, T, S)`, added
             to the logits.
         mask: Boolean `(B, T)`, both `query_mask` and `value_mask` if the layer
-            is called with only the query. Masks, including those of Keras, are
-            combined by "and".
+            is called with only the query. Masks are combined by "and". Those
+            of Keras are used where none is passed.
         return_attention_scores: Whether to also return the weights.
         training: Whether to apply dropout.
         use_causal_mask: Whether token i attends only to tokens `j <= i`.
@@ -247,8 +247,8 @@ class SyntheticAttention(MultiHeadMixer):
             self.gate = self._split_heads(query_shape, width, "gate", "sigmoid")
         self.value = self._split_heads(value_shape, width, "value", heads=heads)
 
-    def _check_supported(self, arguments):
-        super()._check_supported(arguments)
+    def _check_supported(self, arguments, cached=False):
+        super()._check_supported(arguments, cached)
         if self.flash_attention:
             attention_checks.check_flash_attention(
                 True, scores=arguments.get("return_attention_scores", False)

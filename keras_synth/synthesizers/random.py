@@ -133,12 +133,12 @@ class RandomSynthesizer(Synthesizer):
         """
         if self.fixed:
             return
-        super().enable_lora(rank)
         if self.lora_R_a is not None:
             raise ValueError(
                 "LoRA can be enabled only once for each layer. Received: "
                 f"enable_lora({rank}) of {self!r}, where it is enabled"
             )
+        super().enable_lora(rank)
         heads, length = self.num_heads, self.max_length
         # `b` changes the logits as fast as R would.
         initializer = keras.initializers.RandomNormal(stddev=rank**-0.5)

@@ -3,13 +3,16 @@
 import keras
 import numpy as np
 import pytest
-from backend import gradients, on_cpu
+from arrays import normal
+from backend import gradients, numpy, on_cpu
 from keras import ops
 
 from keras_synth.attend import attend
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
+from keras_synth.mixers import normalizers
+from keras_synth.mixers.patterns import Stride, Window
 
 backend = keras.backend.backend()
 WIDTH = 3
@@ -138,3 +141,37 @@ def test_torch_keeps_nothing_per_sample_head_and_pair():
         layer(x, value_mask=mask, use_causal_mask=True).sum().backward()
     assert max(seen) < BATCH * PAIRS
     assert PAIRS in seen
+
+
+@pytest.mark.parametrize("lengths", [(5, 7), (7, 5)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_pattern_between_two_sequences_has_one_result(lengths, causal):
+    target, source = lengths
+    logits = Logits(normal(2, target, 2, 4), normal(2, source, 2, 4, seed=1))
+    values = normal(2, source, 2, 4, seed=2)
+    mask = AttentionMask(pattern=Window(2), causal=causal)
+    found, expected = (
+        numpy(attend(logits, values, mask, route=route))
+        for route in (None, "explicit")
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_softmax_of_ones_own_is_used_by_every_route():
+    class Cold(normalizers.Softmax):
+        def weights(self, logits, count=None):
+            return super().weights(3 * logits)
+
+    logits = Logits(normal(2, 20, 2, 4), normal(2, 20, 2, 4, seed=1))
+    values = normal(2, 20, 2, 4, seed=2)
+    mask = AttentionMask(pattern=Window(2) | Stride(5))
+    found, expected = (
+        numpy(attend(logits, values, mask, route=route, normalizer=Cold()))
+        for route in ("tiles", "explicit")
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_window_is_cut_to_a_length():
+    assert Window(1, dilation=100).cut(10) == Window(1, dilation=10)
+    assert Window(9, dilation=3).cut(10) == Window(3, dilation=3)

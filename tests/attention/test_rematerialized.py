@@ -107,6 +107,20 @@ def test_a_model_made_in_a_remat_scope_is_fit_alike(case):
 
 
 @pytest.mark.each_backend
+def test_losses_are_added_in_a_remat_scope():
+    def losses():
+        keras.utils.set_random_seed(0)
+        layer = made("attention(V, activity_regularizer='l2')")
+        layer(normal(B, T, D))
+        return sorted(float(numpy(x)) for x in layer.losses)
+
+    expected = losses()
+    assert len(expected) == 4
+    with keras.RematScope("full"):
+        np.testing.assert_allclose(losses(), expected, rtol=1e-5)
+
+
+@pytest.mark.each_backend
 def test_a_whole_model_can_be_made_in_a_remat_scope():
     with keras.RematScope(mode="full"):
         tokens = keras.Input((T,), dtype="int32")

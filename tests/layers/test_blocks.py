@@ -30,6 +30,25 @@ def test_a_mixer_can_have_any_further_arguments():
     np.testing.assert_allclose(found, 2 * x)
 
 
+@pytest.mark.parametrize(
+    ("cls", "mixer", "options", "words"),
+    [
+        (SynthesizerEncoder, "R", {}, "9 tokens is longer"),
+        (SynthesizerDecoder, "R", {}, "9 tokens is longer"),
+        (
+            SynthesizerEncoder,
+            "fnet",
+            {"return_attention_scores": True},
+            "does not support `return_attention_scores`",
+        ),
+    ],
+)
+def test_a_model_that_cannot_run_is_not_made(cls, mixer, options, words):
+    block = cls(16, H, synthesizer=mixer, max_length=T)
+    with pytest.raises(ValueError, match=words):
+        block(keras.Input((N, D)), **options)
+
+
 def test_objects_with_weights_or_other_heads_are_errors():
     built = mixers.get("V", H, K)
     built.build((None, T, D))

@@ -15,6 +15,7 @@ from keras_synth import mixers, synthesizers
 from keras_synth._backend.checks import may_be_equal
 from keras_synth.layers import SynthesizerDecoder
 
+LONGFORMER = "longformer(window=2, global_tokens=4)"
 D = H * K  # so that the block's heads have K features
 
 
@@ -120,6 +121,40 @@ def test_caches_and_masks_that_do_not_fit_are_errors():
                 self_attention_cache=own,
                 self_attention_cache_update_index=index,
             )
+
+
+@pytest.mark.parametrize("name", ["gmlp", "linear", "longformer(window=2)"])
+def test_a_mask_that_a_step_would_ignore_is_an_error(name):
+    x = tokens(batch=2)
+    block = SynthesizerDecoder(16, H, synthesizer=name, max_length=N)
+    block(x)
+    own, _ = block.make_caches(2, N)
+    with pytest.raises(ValueError, match="does not support `attention_mask`"):
+        block(
+            x[:, :1],
+            decoder_attention_mask=np.ones((2, 1, N), bool),
+            self_attention_cache=own,
+            self_attention_cache_update_index=0,
+        )
+
+
+def test_padding_of_another_length_is_an_error():
+    layer, x = mixers.get("V", H, K), tokens(2, batch=2)
+    layer(x)
+    with pytest.raises(ValueError, match=r"\(2, 2\), or of the cache"):
+        layer.call_with_cache(
+            x, layer.make_cache(2, N), 5, value_mask=np.ones((2, 3), bool)
+        )
+
+
+def test_a_cache_may_be_shorter_than_the_global_tokens():
+    layer, x = mixers.get(LONGFORMER, H, K), tokens(3)
+    expected = numpy(layer(x, use_causal_mask=True))
+    for mask in (None, np.ones((3, 3), bool)):
+        found, _ = layer.call_with_cache(
+            x, layer.make_cache(3, 3), 0, value_mask=mask
+        )
+        np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
 
 
 def test_half_precision_caches_stay_half():

@@ -10,6 +10,7 @@ from backend import numpy
 from cases import MIXERS, randomized
 
 from keras_synth import mixers
+from keras_synth.layers import SyntheticAttention
 
 H, K, D, N, T = 2, 4, 8, 9, 5
 DECODING = [
@@ -98,3 +99,26 @@ QUICK = ["gmlp", "light_conv(width=3)", "V"]
 )
 def test_steps_of_unknown_length(name, kind, options):
     check(name, kind, **options)
+
+
+@pytest.mark.each_backend
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="TensorFlow only"
+)
+@pytest.mark.parametrize("length", [1, 3, 4, T])
+def test_fewer_tokens_than_are_global(length):
+    import tensorflow as tf
+
+    layer = SyntheticAttention(
+        H,
+        K,
+        synthesizer="V",
+        pattern="local(window=2) | global(tokens=4)",
+        sliding_window=3,
+    )
+    x = normal(2, length, D)
+    expected = numpy(layer(x))
+    traced = tf.function(
+        layer, input_signature=[tf.TensorSpec((None, None, D))]
+    )
+    np.testing.assert_allclose(numpy(traced(x)), expected, atol=1e-5)

@@ -169,6 +169,7 @@ def test_lora_needs_a_rank_and_weights():
     layer.enable_lora(2)
     with pytest.raises(ValueError, match="once"):
         layer.enable_lora(2)
+    assert {w.name for w in layer.trainable_weights} == {"lora_R_a", "lora_R_b"}
 
 
 @pytest.mark.parametrize(

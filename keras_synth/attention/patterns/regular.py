@@ -52,8 +52,10 @@ class Window(Pattern):
         return self.size * self.dilation
 
     def cut(self, max_length: int) -> "Pattern":
-        size = max(1, max_length // self.dilation)
-        return dataclasses.replace(self, size=min(self.size, size))
+        if self.dilation > max_length:  # each token sees only itself
+            return Window(1, max_length)
+        size = min(self.size, max_length // self.dilation)
+        return dataclasses.replace(self, size=size)
 
     def piece(self, length: Size, causal: bool) -> Any:
         grid = QueryBlocks(length, self.dilation, max(BLOCK, self.size))

@@ -110,7 +110,7 @@ class TilesRoute(Route):
             request = part(request, columns=slice(request.target_length))
         context = attend_by_plan(request)
         rows = 0 if request.mask.causal else _rows_that_see_all(request)
-        if not rows:
+        if isinstance(rows, int) and not rows:
             return context
         mask = request.mask._replace(pattern=None)
         first = part(request._replace(mask=mask), rows=slice(rows))
@@ -126,6 +126,11 @@ def _has_plan(request):
         return False
     if any(type(x).piece is Pattern.piece for x in pattern.patterns):
         return False
+    rows, columns = request.target_length, request.source_length
+    if isinstance(rows, int) and isinstance(columns, int):
+        is_square = rows == columns or (mask.causal and rows < columns)
+        if not is_square:  # plans are for one sequence
+            return False
     normalizer = request.normalizer
     if len(pattern.patterns) > 1 and not (
         normalizer.sums or normalizer.elementwise
@@ -145,6 +150,8 @@ def _rows_that_see_all(request):
     parts = pattern_of(request).patterns
     numbers = [x.number for x in parts if isinstance(x, GlobalTokens)]
     rows, length = max(numbers, default=0), request.target_length
+    if ops.is_tensor(length):
+        return ops.minimum(rows, length) if rows else 0
     return min(rows, length) if isinstance(length, int) else rows
 
 
