@@ -384,7 +384,7 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
         if not self.built:
             raise ValueError(
                 f"{type(self).__name__} must be built before it decodes. Call "
-                "or `build` it first. Received: a layer that is not built"
+                "it, or `build` it. Received: a layer that is not built"
             )
 
 
