@@ -244,13 +244,12 @@ class Mixer(Configured, Rematerialized, keras.layers.Layer):
     def _check_supported(self, arguments, cached=False):
         """Raises for arguments of `call` that this mixer does not support."""
         query = arguments["query"]
-        mask = arguments.get("attention_mask")
-        hides_keys = not cached and is_padding(mask, query)
         for name, attribute in _NEEDS.items():
             wanted = arguments.get(name)
             if wanted is None or wanted is False or getattr(self, attribute):
                 continue
-            if name == "attention_mask" and hides_keys:
+            is_mask = name == "attention_mask" and not cached
+            if is_mask and is_padding(wanted, query):
                 continue
             shape = getattr(wanted, "shape", None)
             received = name if shape is None else f"{name}.shape"

@@ -66,6 +66,15 @@ def as_integers(mask: Any) -> Any:
     return tf.cast(mask, "int32")
 
 
+def next_in_rows(x: Any) -> Any:
+    """Returns the next number at each place, and the first at the last."""
+    if not in_graph([x]):
+        return np.roll(x, -1, axis=-1)
+    import tensorflow as tf
+
+    return tf.roll(x, -1, axis=-1)
+
+
 def _parts(data):
     """The component tensors of ragged tensors."""
     return [getattr(part, "flat_values", part) for part in data]

@@ -12,6 +12,7 @@ from keras_synth.models.preprocessors.arrays import (
     as_array,
     as_integers,
     in_graph,
+    next_in_rows,
 )
 from keras_synth.models.preprocessors.checks import check_arguments
 from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
@@ -136,21 +137,12 @@ class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):
         segment_ids = (len(segments) - 1 - segment_ids) * is_token
         # A separator belongs to the segment before it.
         is_end = as_integers(token_ids == self.end_token_id)
-        segment_ids += is_end * (_next(segment_ids) - segment_ids)
+        segment_ids += is_end * (next_in_rows(segment_ids) - segment_ids)
         turned = token_ids[..., ::-1], segment_ids[..., ::-1]
         if in_graph([token_ids]):
             return turned
         # PyTorch's loaders do not support negative strides.
         return tuple(map(np.ascontiguousarray, turned))
-
-
-def _next(x):
-    """The next number of each row, and the first after the last."""
-    if not in_graph([x]):
-        return np.roll(x, -1, axis=-1)
-    import tensorflow as tf
-
-    return tf.roll(x, -1, axis=-1)
 
 
 def _reversed(tokens):
