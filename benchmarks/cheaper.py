@@ -11,7 +11,11 @@ texts that nobody learns from.
         --data glue --tasks STS-B SST-2 --seeds 0 1 2
     KERAS_BACKEND=jax python benchmarks/cheaper.py speeds
     KERAS_BACKEND=torch python benchmarks/cheaper.py speeds --onnx
+    python benchmarks/cheaper.py served --model all-MiniLM-L6-v2/ --data glue
     python benchmarks/cheaper.py report
+
+`served` scores and times the unchanged encoder in each runtime. OpenVINO's
+integers need `pip install nncf`.
 
 Rows go to CSV files in `--output`, and what is there is not measured again.
 `report` writes the records of docs/speed_up.md from them.
@@ -32,6 +36,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "surgery"
 SCORES = ["task", "seed", "way", "share", "steps", "split", "score", "minutes"]
 SPEEDS = ["runtime", "length", "batch", "way", "share", "milliseconds"]
+SERVED = ["what", "runtime", "value"]
 WAYS = [
     "R",
     "D",
@@ -63,7 +68,7 @@ def main():
     parser.add_argument("--model", help="an encoder's preset")
     parser.add_argument("--data", help="folder of GLUE's tasks")
     args = parser.parse_args()
-    if args.part == "scores" and None in (args.model, args.data):
+    if args.part in ("scores", "served") and None in (args.model, args.data):
         parser.error("scores need --model and --data")
     PARTS[args.part](args)
 
@@ -165,6 +170,29 @@ def speeds(args):
             print(records.rows[-1], flush=True)
 
 
+def served(args):
+    """Scores the encoder itself in each runtime, and times one text."""
+    import cheaper_speeds
+    from cheaper_tasks import TASKS
+
+    records = measuring.Records(args.output / "served.csv", SERVED, SERVED[:2])
+
+    def record(what, runtime, value):
+        row = {"what": what, "runtime": runtime, "value": f"{value:.2f}"}
+        if row not in records:
+            records.append(row)
+            print(row, flush=True)
+
+    for length in args.lengths:
+        calls = cheaper_speeds.in_runtimes(length)
+        for name, timing in measuring.interleaved(calls, args.rounds).items():
+            record(f"{length} tokens, ms", name, 1e3 * timing.median)
+    for name in args.tasks:
+        task = TASKS[name](args.model, f"{args.data}/{name}", args.seeds[0])
+        for runtime, model in {"keras": task.teacher, **task.served()}.items():
+            record(name, runtime, task.score(model, task.splits[-1]))
+
+
 # --- the records --------------------------------------------------------------
 
 SHARES = {"0.25": "a quarter", "0.5": "half", "1.0": "all"}
@@ -175,6 +203,7 @@ def report(args):
     for name, file, rows_of in (
         ("cheaper", "cheaper", _scored),
         ("cheaper_speed", "speeds", _timed),
+        ("cheaper_served", "served", _served),
     ):
         path = RECORDS / f"{name}.json"
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -224,7 +253,19 @@ def _timed(rows):
         yield {"length": length, "batch": batch, "name": name, **fields}
 
 
-PARTS = {"scores": scores, "speeds": speeds, "report": report}
+def _served(rows):
+    """Scores and times of each runtime."""
+    for row in rows:
+        runtime = row["runtime"].replace("_", " ")
+        yield {**row, "runtime": runtime, "value": float(row["value"])}
+
+
+PARTS = {
+    "scores": scores,
+    "speeds": speeds,
+    "served": served,
+    "report": report,
+}
 
 if __name__ == "__main__":
     main()

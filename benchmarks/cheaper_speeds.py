@@ -79,9 +79,9 @@ def variants(length):
     return found
 
 
-def inputs(length, batch):
+def inputs(length, batch, seed=0):
     """Tokens; every other sample has half as many, and padding."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     ids = rng.integers(1_000, 2_000, (batch, length)).astype("int32")
     lengths = np.where(np.arange(batch) % 2, length // 2, length)
     mask = (np.arange(length) < lengths[:, None]).astype("int32")
@@ -110,37 +110,133 @@ def in_keras(length, batch):
 
 def in_onnx_runtime(length, batch):
     """Calls by a runtime, a way and a share; int8 as well."""
+    calls, data = {}, [inputs(length, batch)]
+    for (way, share), make in variants(length).items():
+        for name, call in files(make(), data, RUNTIMES[:2]).items():
+            calls[name, way, share] = functools.partial(call, data[0])
+    return calls
+
+
+def in_runtimes(length):
+    """Calls of an encoder's plain form, one text, by a runtime."""
+    data = [inputs(length, 1, seed) for seed in range(8)]
+    model = fold(encoder("V", length), plain=True, max_length=length)
+    return {
+        name: functools.partial(call, data[0])
+        for name, call in files(model, data, RUNTIMES).items()
+    }
+
+
+# --- runtimes -----------------------------------------------------------------
+
+
+def files(model, data, runtimes):
+    """Functions of a model's inputs, by runtime, each of a file.
+
+    They run on one thread. Inputs have the shapes of `data`, a list of them,
+    to which integers are fitted.
+    """
+    signature = {
+        name: keras.InputSpec("int32", data[0][name].shape, name=name)
+        for name in model.input
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.onnx"
+        model.export(
+            path, format="onnx", input_signature=[signature], verbose=False
+        )
+        return {load.__name__[1:]: load(path, data) for load in runtimes}
+
+
+def _of_tokens(outputs):
+    """The outputs `(B, T, d)`, beside which there can be a pooled one."""
+    return max(outputs, key=np.ndim)
+
+
+def _onnx(path, data):
     import onnxruntime
-    from onnxruntime import quantization
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    calls, x = {}, inputs(length, batch)
-    with tempfile.TemporaryDirectory() as folder:
-        for (way, share), make in variants(length).items():
-            model = make()
-            path = pathlib.Path(folder) / "model.onnx"
-            signature = {
-                name: keras.InputSpec("int32", x[name].shape, name=name)
-                for name in model.input
-            }
-            model.export(
-                path, format="onnx", input_signature=[signature], verbose=False
-            )
-            int8 = path.with_name("int8.onnx")
-            quantization.quantize_dynamic(path, int8)
-            for runtime, file in (("onnx", path), ("onnx int8", int8)):
-                session = onnxruntime.InferenceSession(
-                    file.read_bytes(), options, ["CPUExecutionProvider"]
-                )
-                known = {one.name: one.type for one in session.get_inputs()}
-                feeds = {
-                    name: x[name.split(":")[0]].astype(
-                        "bool" if "bool" in known[name] else "int32"
-                    )
-                    for name in known
-                }
-                calls[runtime, way, share] = functools.partial(
-                    session.run, None, feeds
-                )
-    return calls
+    session = onnxruntime.InferenceSession(
+        path.read_bytes(), options, ["CPUExecutionProvider"]
+    )
+    types = {one.name: one.type for one in session.get_inputs()}
+    dtypes = {
+        name: "bool" if "bool" in kind else "int32"
+        for name, kind in types.items()
+    }
+
+    def call(x):
+        feeds = {
+            name: x[name.split(":")[0]].astype(dtype)
+            for name, dtype in dtypes.items()
+        }
+        return _of_tokens(session.run(None, feeds))
+
+    return call
+
+
+def _onnx_int8(path, data):
+    from onnxruntime import quantization
+
+    small = path.with_name("int8.onnx")
+    quantization.quantize_dynamic(path, small)
+    return _onnx(small, data)
+
+
+def _openvino(path, data, change=lambda model, batches: model):
+    import openvino
+
+    core = openvino.Core()
+    model = core.read_model(path)
+    # A mask's names are its own and those of what it is cast to.
+    names = [
+        next(x.split(":")[0] for x in one.names if x.split(":")[0] in data[0])
+        for one in model.inputs
+    ]
+    dtypes = [one.element_type.to_dtype() for one in model.inputs]
+
+    def fed(x):
+        return [
+            x[name].astype(dtype)
+            for name, dtype in zip(names, dtypes, strict=True)
+        ]
+
+    compiled = core.compile_model(
+        change(model, [*map(fed, data)]),
+        "CPU",
+        {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"},
+    )
+    return lambda x: _of_tokens(compiled(fed(x)).values())
+
+
+def _openvino_int8_weights(path, data):
+    import nncf
+
+    mode = nncf.CompressWeightsMode.INT8_SYM
+    return _openvino(
+        path, data, lambda model, _: nncf.compress_weights(model, mode=mode)
+    )
+
+
+def _openvino_int8(path, data):
+    import nncf
+
+    kind = nncf.ModelType.TRANSFORMER
+    return _openvino(
+        path,
+        data,
+        lambda model, batches: nncf.quantize(
+            model, nncf.Dataset(batches), model_type=kind
+        ),
+    )
+
+
+RUNTIMES = [
+    _onnx,
+    _onnx_int8,
+    _openvino,
+    _openvino_int8_weights,
+    _openvino_int8,
+]

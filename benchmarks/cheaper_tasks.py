@@ -6,10 +6,12 @@ import pathlib
 import random
 import time
 
+import cheaper_speeds
 import keras
 import keras_hub
 import numpy as np
 
+from keras_synth import fold
 from keras_synth.analysis import attention_statistics
 from keras_synth.layers import SyntheticAttention
 from keras_synth.surgery import distill, graft, synthesize
@@ -65,6 +67,19 @@ class Task:
             if isinstance(outputs, dict):
                 outputs = outputs["sequence_output"]
             yield at, outputs, batch["padding_mask"].astype(bool)
+
+    def served(self):
+        """The encoder in each runtime, fitted to texts to learn from."""
+        ids = range(0, CORPUS, CORPUS // 16)
+        data = self.inputs([self.texts[i] for i in ids])
+        data = [
+            {name: x[i : i + 1] for name, x in data.items()}
+            for i in range(len(ids))
+        ]
+        student = graft(self.teacher, "V", max_length=LENGTH)
+        plain = fold(student, plain=True, max_length=LENGTH)
+        calls = cheaper_speeds.files(plain, data, cheaper_speeds.RUNTIMES)
+        return {name: _Served(call) for name, call in calls.items()}
 
     # --- students -------------------------------------------------------------
 
@@ -145,6 +160,23 @@ class Task:
             found = [batch for _, batch in batches(data, BATCH)]
             rng.shuffle(found)
             yield from found
+
+
+class _Served:
+    """A file of an encoder, one text of `LENGTH` tokens at a time."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def predict_on_batch(self, batch):
+        length = batch["token_ids"].shape[1]
+        padding = [(0, 0), (0, LENGTH - length)]
+        x = {name: np.pad(x, padding) for name, x in batch.items()}
+        rows = [
+            self.call({name: x[name][i : i + 1] for name in x})
+            for i in range(len(batch["token_ids"]))
+        ]
+        return np.concatenate(rows)[:, :length]
 
 
 class Similarity(Task):

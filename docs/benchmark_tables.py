@@ -20,6 +20,8 @@ PACKAGES = {
     "keras-hub": "KerasHub",
     "hls4ml": "hls4ml",
     "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "nncf": "NNCF",
     **BACKENDS,
 }
 # How a column says a key's value: "T 256".
