@@ -199,12 +199,14 @@ SHARES = {"0.25": "a quarter", "0.5": "half", "1.0": "all"}
 
 
 def report(args):
-    """Writes the rows of the CSV files into records."""
+    """Writes the rows of the CSV files that there are into records."""
     for name, file, rows_of in (
         ("cheaper", "cheaper", _scored),
         ("cheaper_speed", "speeds", _timed),
         ("cheaper_served", "served", _served),
     ):
+        if not (args.output / f"{file}.csv").exists():
+            continue  # not measured
         path = RECORDS / f"{name}.json"
         content = json.loads(path.read_text(encoding="utf-8"))
         with open(args.output / f"{file}.csv", encoding="utf-8") as lines:

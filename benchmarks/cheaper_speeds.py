@@ -149,7 +149,7 @@ def files(model, data, runtimes):
 
 
 def _of_tokens(outputs):
-    """The outputs `(B, T, d)`, beside which there can be a pooled one."""
+    """The outputs of the tokens, `(B, T, d)`, and not the pooled one."""
     return max(outputs, key=np.ndim)
 
 
