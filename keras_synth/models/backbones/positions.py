@@ -4,14 +4,14 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_synth._backend.configs import config_of
+from keras_synth._backend.configs import Configured
 from keras_synth._backend.tensors import indices
 from keras_synth.folding import plain_layer
 from keras_synth.synthesizers import T5RelativeSynthesizer
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class RelativePositionBias(keras.layers.Layer):
+class RelativePositionBias(Configured, keras.layers.Layer):
     """T5's table of relative positions, one for all blocks of a stack.
 
     Args:
@@ -54,9 +54,6 @@ class RelativePositionBias(keras.layers.Layer):
         columns = columns if isinstance(columns, int) else None
         shape = (1, self.num_heads, x.shape[1], columns)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
-
-    def get_config(self):
-        return config_of(self, RelativePositionBias, super().get_config())
 
 
 def make_positions(

@@ -7,7 +7,7 @@ import keras_hub
 import numpy as np
 
 from keras_synth._backend.checks import check_seed
-from keras_synth._backend.configs import config_of
+from keras_synth._backend.configs import Configured
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.preprocessors.arrays import (
     as_array,
@@ -23,7 +23,9 @@ _TOKENS = "start_token", "end_token", "pad_token", "mask_token"
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerMaskedLMPreprocessor(keras_hub.models.MaskedLMPreprocessor):
+class SynthesizerMaskedLMPreprocessor(
+    Configured, keras_hub.models.MaskedLMPreprocessor
+):
     """Tokenizes, packs and hides tokens for `SynthesizerMaskedLM`.
 
     `[CLS] text [SEP]`, or `[CLS] first [SEP] second [SEP]` for a pair of texts,
@@ -164,8 +166,3 @@ class SynthesizerMaskedLMPreprocessor(keras_hub.models.MaskedLMPreprocessor):
         if unknown is not None:
             ids.append(self.tokenizer.token_to_id(unknown))
         return ids
-
-    def get_config(self) -> dict[str, Any]:
-        return config_of(
-            self, SynthesizerMaskedLMPreprocessor, super().get_config()
-        )

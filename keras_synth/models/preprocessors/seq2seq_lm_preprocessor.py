@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_synth._backend.configs import config_of
+from keras_synth._backend.configs import Configured
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
@@ -19,7 +19,9 @@ from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
+class SynthesizerSeq2SeqLMPreprocessor(
+    Configured, keras_hub.models.Seq2SeqLMPreprocessor
+):
     """Tokenizes, packs and pads text pairs for `SynthesizerSeq2SeqLM`.
 
     Sources and targets are a start token, the text and an end token. Labels are
@@ -128,9 +130,4 @@ class SynthesizerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             x,
             encoder_sequence_length=encoder_sequence_length,
             decoder_sequence_length=length,
-        )
-
-    def get_config(self) -> dict[str, Any]:
-        return config_of(
-            self, SynthesizerSeq2SeqLMPreprocessor, super().get_config()
         )

@@ -6,7 +6,7 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_synth._backend.configs import config_of
+from keras_synth._backend.configs import Configured
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.preprocessors.arrays import (
     as_array,
@@ -23,7 +23,7 @@ KEEP = ("start", "end")
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerTextClassifierPreprocessor(
-    keras_hub.models.TextClassifierPreprocessor
+    Configured, keras_hub.models.TextClassifierPreprocessor
 ):
     """Tokenizes, packs and pads text for `SynthesizerTextClassifier`.
 
@@ -112,11 +112,6 @@ class SynthesizerTextClassifierPreprocessor(
             features = {**features}
             del features["segment_ids"]
         return keras.utils.pack_x_y_sample_weight(features, y, sample_weight)
-
-    def get_config(self) -> dict[str, Any]:
-        return config_of(
-            self, SynthesizerTextClassifierPreprocessor, super().get_config()
-        )
 
 
 class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):

@@ -7,7 +7,7 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_synth._backend.configs import config_of
+from keras_synth._backend.configs import Configured
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.preprocessors.arrays import as_array, call_numpy
 from keras_synth.models.preprocessors.checks import (
@@ -21,7 +21,9 @@ FEWEST_TOKENS = 3  # a word between the start and the end token
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
+class SynthesizerTokenClassifierPreprocessor(
+    Configured, keras_hub.models.Preprocessor
+):
     """Tokenizes, packs and pads sentences for `SynthesizerTokenClassifier`.
 
     `[CLS] pieces of all words [SEP]`, cut and padded to `sequence_length`. The
@@ -194,11 +196,6 @@ class SynthesizerTokenClassifierPreprocessor(keras_hub.models.Preprocessor):
             for text, ids in zip(distinct, tokenized, strict=True)
         }
         return [[pieces[text] for text in row] for row in texts]
-
-    def get_config(self) -> dict[str, Any]:
-        return config_of(
-            self, SynthesizerTokenClassifierPreprocessor, super().get_config()
-        )
 
 
 def _rows(data):

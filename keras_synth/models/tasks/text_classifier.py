@@ -7,7 +7,11 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_synth._backend.configs import arguments_of, config_of
+from keras_synth._backend.configs import (
+    Configured,
+    arguments_of,
+    config_of,
+)
 from keras_synth._backend.policies import inherit_settings
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
@@ -163,7 +167,7 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class Pooling(keras.layers.Layer):
+class Pooling(Configured, keras.layers.Layer):
     """The mean of the real tokens' vectors, or the first token's vector.
 
     The mean is computed in float32, and is 0 without real tokens.
@@ -196,12 +200,6 @@ class Pooling(keras.layers.Layer):
         total = ops.sum(ops.where(real, ops.cast(x, "float32"), 0.0), axis=1)
         count = ops.sum(ops.cast(real, "float32"), axis=1)
         return ops.cast(total / ops.maximum(count, 1.0), self.compute_dtype)
-
-    def compute_output_shape(self, x_shape, padding_mask_shape):
-        return (x_shape[0], x_shape[-1])
-
-    def get_config(self):
-        return config_of(self, Pooling, super().get_config())
 
 
 @multiplications.register(SynthesizerTextClassifier)
