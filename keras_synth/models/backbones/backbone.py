@@ -10,11 +10,7 @@ from keras_synth.analysis.counts import of_layers
 from keras_synth.folding import folded_config
 from keras_synth.models.backbones.embeddings import token_embedding
 from keras_synth.models.backbones.stack import Stack
-from keras_synth.models.backbones.stacked import (
-    StackedBackbone,
-    check_length,
-    check_sizes,
-)
+from keras_synth.models.backbones.stacked import StackedBackbone, check_sizes
 from keras_synth.types import Identifier
 
 
@@ -151,9 +147,7 @@ class SynthesizerBackbone(StackedBackbone):
     def call(
         self, inputs, training=None, mask=None, attention_bias=None, **kwargs
     ):
-        check_length(
-            inputs["token_ids"], self.max_sequence_length, "max_sequence_length"
-        )
+        self.check_lengths(inputs)
         if attention_bias is not None:  # not an input of the functional model
             return self.stack(
                 **{name: inputs[name] for name in self.input},

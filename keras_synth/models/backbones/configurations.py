@@ -73,8 +73,6 @@ _CONFIGS: dict[str, dict[str, Any]] = {
         "positions": "learned",
     },
 }
-# Heads of T5's synthesizers that differ from those of the dot product.
-_OTHER_HEADS = {"t5_base": {"num_heads": 8, "key_dim": 128}}
 
 
 def config(
@@ -136,11 +134,12 @@ def config(
         options |= {"key_dim": 64, "cross_num_heads": heads}
         options["positions"] = "t5_relative"
         if _names(synthesizer) != ("dot_product",):
-            options |= _OTHER_HEADS.get(name, {})
             options["positions"] = None
             options["synthesizer"] = _RELEASED.get(
                 _names(synthesizer), synthesizer
             )
+            if name == "t5_base":
+                options |= {"num_heads": 8, "key_dim": 128}
         if "dropout" in changes:
             options["feed_forward_dropout"] = changes["dropout"]
     return options | changes

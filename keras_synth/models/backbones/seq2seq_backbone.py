@@ -10,11 +10,7 @@ from keras_synth.analysis.counts import added, of_layers
 from keras_synth.folding import folded_config
 from keras_synth.models.backbones.embeddings import token_embedding
 from keras_synth.models.backbones.stack import Stack
-from keras_synth.models.backbones.stacked import (
-    StackedBackbone,
-    check_length,
-    check_sizes,
-)
+from keras_synth.models.backbones.stacked import StackedBackbone, check_sizes
 from keras_synth.types import Identifier
 
 
@@ -212,16 +208,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         cross_attention_bias=None,
         **kwargs,
     ):
-        check_length(
-            inputs["encoder_token_ids"],
-            self.max_sequence_length,
-            "max_sequence_length",
-        )
-        check_length(
-            inputs["decoder_token_ids"],
-            self.max_decoder_length,
-            "max_decoder_length",
-        )
+        self.check_lengths(inputs)
         biases = (
             encoder_attention_bias,
             decoder_attention_bias,

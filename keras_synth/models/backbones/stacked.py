@@ -35,6 +35,24 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         super().load_weights(filepath, *args, **kwargs)
         self.pretrained = True
 
+    @staticmethod
+    def limit_of(name: str) -> str:
+        """Returns the argument that limits an input, or another length."""
+        is_target = name.startswith("decoder_")
+        return "max_decoder_length" if is_target else "max_sequence_length"
+
+    def check_lengths(self, inputs: dict[str, Tensor]) -> None:
+        """Raises if inputs have too many tokens."""
+        for name in [name for name in inputs if name.endswith("token_ids")]:
+            limit = self.limit_of(name)
+            length, longest = inputs[name].shape[1], getattr(self, limit)
+            if isinstance(length, int) and length > longest:
+                raise ValueError(
+                    f"Sequences of {length} tokens are longer than "
+                    f"{limit}={longest}. Shorten them, or use a larger "
+                    f"{limit}. Received: {name} of length {length}"
+                )
+
     def compute_output_spec(self, inputs, training=None, mask=None, **biases):
         return super().compute_output_spec(inputs, training=training, mask=mask)
 
@@ -222,13 +240,3 @@ def check_sizes(arguments):
             f"Received: hidden_dim={hidden_dim}, num_heads={num_heads}"
         )
     return block_options(arguments)
-
-
-def check_length(token_ids, longest, name):
-    """Raises if sequences exceed `longest`, a backbone's argument `name`."""
-    length = token_ids.shape[1]
-    if isinstance(length, int) and length > longest:
-        raise ValueError(
-            f"Sequences of {length} tokens are longer than {name}={longest}. "
-            f"Shorten them, or use a larger {name}. Received: length={length}"
-        )

@@ -10,12 +10,6 @@ from keras_synth._backend.checks import check_positive
 from keras_synth.models.preprocessors.arrays import as_array, in_graph
 
 _TOKENS = ("start_token", "end_token", "pad_token")
-# Lengths of a preprocessor, and the longest ones of a backbone.
-_LENGTH = {"sequence_length": "max_sequence_length"}
-_LENGTHS = {
-    "encoder_sequence_length": "max_sequence_length",
-    "decoder_sequence_length": "max_decoder_length",
-}
 _MASKS = {"padding_mask", "encoder_padding_mask", "decoder_padding_mask"}
 
 
@@ -130,15 +124,19 @@ def check_words(words: Any, labels: Any = None) -> None:
 
 def check_fits(preprocessor: Any, backbone: keras.Model) -> None:
     """Raises unless a preprocessor of this package fits a backbone."""
-    both = hasattr(backbone, "max_decoder_length")
-    for made, taken in (_LENGTHS if both else _LENGTH).items():
-        length = getattr(preprocessor, made, None)
-        longest = getattr(backbone, taken)
+    has_two = hasattr(backbone, "max_decoder_length")
+    for side in ("encoder_", "decoder_") if has_two else ("",):
+        name = f"{side}sequence_length"
+        limit = backbone.limit_of(name)
+        length, longest = (
+            getattr(preprocessor, name, None),
+            getattr(backbone, limit),
+        )
         if length is not None and length > longest:
             raise ValueError(
                 f"The preprocessor makes sequences of {length} tokens, longer "
-                f"than the backbone's {taken}={longest}. Use the same length "
-                f"for both. Received: {made}={length}"
+                f"than the backbone's {limit}={longest}. Use the same length "
+                f"for both. Received: {name}={length}"
             )
     segments = getattr(preprocessor, "with_segments", None)
     number = getattr(backbone, "num_segments", 0)

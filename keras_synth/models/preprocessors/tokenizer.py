@@ -326,9 +326,6 @@ class SynthesizerByteTokenizer(keras_hub.tokenizers.ByteTokenizer):
     def save_assets(self, dir_path: FilePath) -> None:
         """Does nothing, because bytes need no vocabulary."""
 
-    def load_assets(self, dir_path: FilePath) -> None:
-        """Does nothing, because bytes need no vocabulary."""
-
     def load_preset_assets(self, preset: FilePath) -> None:
         """Does nothing, because bytes need no vocabulary."""
 

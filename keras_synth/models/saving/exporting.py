@@ -180,18 +180,16 @@ def _axes(model, name, shape):
     if name == MASKED:
         return Axis(BATCH, batch), Axis("masked", length)
     backbone = getattr(model, "backbone", model)
-    longest, axis = backbone.max_sequence_length, "length"
-    side = name.split("_")[0]
-    if side in ("encoder", "decoder"):
-        axis = f"{side}_length"
-    if side == "decoder":
-        longest = backbone.max_decoder_length
+    limit = backbone.limit_of(name)
+    longest = getattr(backbone, limit)
     if length is not None and length > longest:
         raise ValueError(
             f"{name!r} must have at most {longest} tokens, the limit of the "
             "backbone. Export a shorter length, or use a backbone with a "
-            f"larger max_sequence_length. Received: shape={shape}"
+            f"larger {limit}. Received: shape={shape}"
         )
+    side = name.split("_")[0]
+    axis = f"{side}_length" if side in ("encoder", "decoder") else "length"
     return Axis(BATCH, batch), Axis(axis, length, longest)
 
 

@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_synth.analysis import multiplications
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
-from keras_synth.models.backbones.stacked import check_length
 from keras_synth.models.preprocessors.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
@@ -141,9 +140,7 @@ class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
             each text.
         """
         prompt, stack = inputs["token_ids"], self.backbone.stack
-        check_length(
-            prompt, self.backbone.max_sequence_length, "max_sequence_length"
-        )
+        self.backbone.check_lengths(inputs)
         token_ids, padding_mask = sample_tokens(
             self,
             stack,

@@ -10,7 +10,6 @@ from keras_synth.analysis import multiplications
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
-from keras_synth.models.backbones.stacked import check_length
 from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
@@ -156,9 +155,7 @@ class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
             True up to the end of each text.
         """
         prompt = inputs["decoder_token_ids"]
-        check_length(
-            prompt, self.backbone.max_decoder_length, "max_decoder_length"
-        )
+        self.backbone.check_lengths(inputs)
         encoder_mask = ops.cast(inputs["encoder_padding_mask"], "int32")
         sources = self.call_encoder(inputs["encoder_token_ids"], encoder_mask)
         decoder = self.backbone.decoder
