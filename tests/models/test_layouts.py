@@ -22,7 +22,9 @@ class Distribution(keras.distribution.ModelParallel):
         self.mesh = keras.distribution.DeviceMesh(
             shape, ("batch", "model"), [f"cpu:{i}" for i in range(count)]
         )
-        layout_map = layout_map or layouts.layout_map(self.mesh)
+        layout_map = layout_map or models.SynthesizerBackbone.get_layout_map(
+            self.mesh
+        )
         super().__init__(layout_map=layout_map, batch_dim_name="batch")
 
 
@@ -86,7 +88,7 @@ def test_your_own_mixer_declares_the_cuts_of_its_weights():
         weight_axes = {"own/scales": ("data", "model")}
 
     path = "encoder_layer_3/self_attention/{}own/scales"
-    found = layouts.layout_map(Distribution().mesh)
+    found = models.SynthesizerBackbone.get_layout_map(Distribution().mesh)
     assert found[path.format("")].axes == ("batch", "model")
     assert found[path.format("synthesizer/")] is None
     assert Scaled.weight_axes  # still there
@@ -120,7 +122,7 @@ def test_axes_that_cannot_be_are_errors(monkeypatch, axes, error):
     declared = synthesizers.RandomSynthesizer.weight_axes
     monkeypatch.setitem(declared, "W2", axes)
     with pytest.raises(ValueError, match=error):
-        layouts.layout_map(Distribution().mesh)
+        models.SynthesizerBackbone.get_layout_map(Distribution().mesh)
 
 
 @pytest.mark.parametrize("cls", CLASSES)

@@ -14,22 +14,8 @@ from keras_synth.synthesizers import T5RelativeSynthesizer
 class RelativePositionBias(Configured, keras.layers.Layer):
     """T5's table of relative positions, one for all blocks of a stack.
 
-    Args:
-        num_heads: Integer, `H`.
-        bidirectional: Whether later tokens have their own buckets.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
-
-    Call arguments:
-        x: Tensor `(B, T, d)`; only its length is used.
-        start: Integer or scalar integer tensor, position of the first token.
-        length: Integer or scalar integer tensor, number of source tokens, `S`;
-            by default T.
-
-    Returns:
-        Tensor `(1, H, T, S)`, to be added to logits.
-
-    References:
-        - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683)
+    It returns a tensor `(1, H, T, S)`, to be added to logits. Of x,
+    `(B, T, d)`, it uses only the length. S is `length`, by default T.
     """
 
     def __init__(self, num_heads, bidirectional=True, **kwargs):

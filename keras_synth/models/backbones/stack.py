@@ -229,12 +229,7 @@ class Stack:
 
 
 def _one_each(synthesizer, num_layers):
-    """One identifier for each block, and the earlier blocks they share.
-
-    Returns:
-        List of identifiers, and a dictionary from the index of a block to the
-        index of the earlier block whose synthesizer it shares.
-    """
+    """One identifier for each block, and the owners of shared ones by index."""
     if not isinstance(synthesizer, (list, tuple)):
         return [synthesizer] * num_layers, {}
     if len(synthesizer) != num_layers:

@@ -95,9 +95,21 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         # Models made or loaded from here on are distributed.
         ```
         """
-        return layouts.layout_map(
-            device_mesh, model_parallel_dim_name, data_parallel_dim_name
-        )
+        names = {
+            layouts.MODEL: model_parallel_dim_name,
+            layouts.DATA: data_parallel_dim_name,
+            None: None,
+        }
+        if model_parallel_dim_name == data_parallel_dim_name:
+            raise ValueError(
+                "`model_parallel_dim_name` and `data_parallel_dim_name` must "
+                "be different axes of the device mesh. One can have length 1. "
+                f"Received: {model_parallel_dim_name!r} for both"
+            )
+        layout_map = keras.distribution.LayoutMap(device_mesh)
+        for path, axes in layouts.sharded().items():
+            layout_map[path] = tuple(names[axis] for axis in axes)
+        return layout_map
 
     def logits(self, x: Tensor) -> Tensor:
         """Returns the logits of tokens, by the embedding's weights.

@@ -10,7 +10,8 @@ import numpy as np
 def in_graph(data: Any) -> bool:
     """Whether data contain symbolic tensors of TensorFlow."""
     return any(
-        hasattr(part, "graph") for part in keras.tree.flatten(_parts(data))
+        hasattr(getattr(part, "flat_values", part), "graph")
+        for part in keras.tree.flatten(data)
     )
 
 
@@ -73,8 +74,3 @@ def next_in_rows(x: Any) -> Any:
     import tensorflow as tf
 
     return tf.roll(x, -1, axis=-1)
-
-
-def _parts(data):
-    """The component tensors of ragged tensors."""
-    return [getattr(part, "flat_values", part) for part in data]

@@ -83,29 +83,6 @@ def _check_axes(cls, name, axes):
         )
 
 
-def layout_map(
-    device_mesh: keras.distribution.DeviceMesh,
-    model_parallel_dim_name: str = "model",
-    data_parallel_dim_name: str = "batch",
-) -> keras.distribution.LayoutMap:
-    """Returns a `LayoutMap` of `sharded`; see `get_layout_map`."""
-    if model_parallel_dim_name == data_parallel_dim_name:
-        raise ValueError(
-            "`model_parallel_dim_name` and `data_parallel_dim_name` must be "
-            "different axes of the device mesh. One can have length 1. "
-            f"Received: {model_parallel_dim_name!r} for both"
-        )
-    axes = {
-        None: None,
-        MODEL: model_parallel_dim_name,
-        DATA: data_parallel_dim_name,
-    }
-    made = keras.distribution.LayoutMap(device_mesh)
-    for pattern, layout in sharded().items():
-        made[pattern] = tuple(axes[axis] for axis in layout)
-    return made
-
-
 def check_matches(model: keras.Model) -> None:
     """Raises if there is a layout map that matches no weight of a model."""
     distribution = keras.distribution.distribution()

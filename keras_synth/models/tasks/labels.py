@@ -138,24 +138,22 @@ def _name_of(loss):
 
 
 def _numbers_of_names(labels, class_names):
+    names = [
+        label.decode() if isinstance(label, bytes) else label
+        for label in labels.reshape(-1).tolist()
+    ]
     if class_names is None:
         raise ValueError(
             "String labels need a model with class_names. Received: "
-            f"{_text(labels.reshape(-1)[0])!r:.60}"
+            f"{str(names[0])!r:.60}"
         )
     known = {name: at for at, name in enumerate(class_names)}
-    known |= {name.encode(): at for name, at in known.items()}
     try:
-        numbers = [known[label] for label in labels.reshape(-1)]
+        numbers = [known[name] for name in names]
     except KeyError as error:
         raise ValueError(
             f"Labels must be among class_names={list(class_names)}. Add "
             "classes to the model, or rename the labels. Received: "
-            f"{_text(error.args[0])!r:.60}"
+            f"{str(error.args[0])!r:.60}"
         ) from None
     return np.array(numbers, "int32").reshape(labels.shape)
-
-
-def _text(label):
-    """A label as a Python string."""
-    return label.decode() if isinstance(label, bytes) else str(label)

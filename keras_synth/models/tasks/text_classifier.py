@@ -171,17 +171,6 @@ class Pooling(Configured, keras.layers.Layer):
     """The mean of the real tokens' vectors, or the first token's vector.
 
     The mean is computed in float32, and is 0 without real tokens.
-
-    Args:
-        pooling: `"mean"` or `"first"`.
-        **kwargs: Keyword arguments of `keras.layers.Layer`.
-
-    Call arguments:
-        x: Tensor `(B, T, d)`.
-        padding_mask: Tensor `(B, T)`, nonzero for real tokens.
-
-    Returns:
-        Tensor `(B, d)`.
     """
 
     def __init__(self, pooling="mean", **kwargs):
