@@ -43,9 +43,9 @@ def pad_series(
            [ True,  True, False]])
     """
     arrays = [_numbers(f"Series {i}", x) for i, x in enumerate(series)]
-    lengths = np.array([len(x) for x in arrays])
+    lengths = np.array([len(x) for x in arrays], int)
     longest = lengths.max(initial=1) if length is None else length
-    if lengths.max() > longest:
+    if lengths.max(initial=0) > longest:
         raise ValueError(
             f"Series must have at most {longest} steps. Received: "
             f"{lengths.max()} steps"

@@ -37,6 +37,11 @@ def test_the_longest_series_determines_the_length():
     assert mask.tolist() == [[True] * 3, [True, True, False]]
 
 
+def test_no_series_are_an_empty_batch():
+    values, mask = datasets.pad_series([])
+    assert len(values) == len(mask) == 0
+
+
 @given(
     steps=st.integers(2, 40),
     length=st.integers(1, 8),
