@@ -154,11 +154,6 @@ class Stack:
         x = x if self.normalize_first else self.layer_norm(x)
         return self.dropout(x)
 
-    @property
-    def overwrites_caches(self):
-        """Whether tokens can be read again; see `Mixer.overwrites_cache`."""
-        return all(block.attention.overwrites_cache for block in self.blocks)
-
     def call_with_caches(
         self,
         token_ids,
@@ -170,9 +165,9 @@ class Stack:
     ):
         """Calls the blocks on tokens `(B, T)` that follow those in the caches.
 
-        `caches` are from `make_caches`, and `sources` from `remember`, one for
-        each block. Returns a tensor `(B, T, d)`, and the caches with these
-        tokens.
+        `caches` are from `make_caches`, and `sources` are those of
+        cross-attention, one for each block. Returns a tensor `(B, T, d)`, and
+        the caches with these tokens.
         """
         x = self.embed(token_ids, start=start)
         filled, bias = [], {}
@@ -216,12 +211,6 @@ class Stack:
         """Returns empty caches for `length` tokens, one for each block."""
         return tuple(
             block.make_caches(batch_size, length, 0)[0] for block in self.blocks
-        )
-
-    def remember(self, encoded):
-        """Returns the cross-attention caches of a source `(B, S, d)`."""
-        return tuple(
-            block.cross_attention.remember(encoded) for block in self.blocks
         )
 
     def _normalized(self, x):

@@ -1,10 +1,7 @@
 """Layouts: which axes of a backbone's weights are cut between devices.
 
-Weights of attention are cut by heads, feed-forward networks by their width, and
-the token embedding by tokens. The model width `d` of large matrices is cut
-along the data axis of the mesh: each device keeps a part and receives the rest
-on demand, as with ZeRO and FSDP. The class that adds a weight declares its cuts
-in `weight_axes`.
+The model width `d` of large matrices is cut along the data axis of the mesh:
+each device keeps a part and receives the rest on demand, as with ZeRO and FSDP.
 """
 
 import re

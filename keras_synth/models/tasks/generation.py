@@ -20,7 +20,7 @@ def sample_tokens(
     # The shortest prompt ends here. Longer ones keep their tokens.
     end = ops.amin(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
     length = ops.shape(prompt)[1]
-    if stack.overwrites_caches:
+    if all(block.attention.overwrites_cache for block in stack.blocks):
         # Compiled functions read `length` tokens, a known number. Later tokens
         # overwrite the rest.
         count = int(end) if is_eager(prompt) else length

@@ -139,7 +139,10 @@ class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
             cross-attention compares pairs.
         """
         encoded = self.backbone.encoder(token_ids, padding_mask)
-        return self.backbone.decoder.remember(encoded)
+        return tuple(
+            block.cross_attention.remember(encoded)
+            for block in self.backbone.decoder.blocks
+        )
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Generates targets for a batch of sources; `generate` calls it.

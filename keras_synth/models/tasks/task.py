@@ -206,12 +206,7 @@ class TaskMixin(ModelMixin):
         )
 
     def encode_labels(self, labels: Tensor) -> Tensor:
-        """Returns integers for names of classes, and checks numbers.
-
-        Args:
-            labels: Array, list of rows for sentences of words, or TensorFlow
-                tensor in a dataset. Other tasks return it unchanged.
-        """
+        """Returns integers for names of classes, and checks numbers."""
         if labels is None or not hasattr(self, "num_classes"):
             return labels
         return apply_to_labels(self._encoded, labels)
