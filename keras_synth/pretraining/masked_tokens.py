@@ -132,11 +132,8 @@ class MaskedTokens(EpochBatches):
         batch_size: Integer, rows of a batch.
         shuffle: Whether to shuffle, for training. Otherwise, for evaluation,
             the order and hidden tokens are the same in each pass.
-        drop_remainder: Whether to omit a smaller last batch.
-        seed: Non-negative integer. The same seed makes the same batches on all
-            backends.
-        epoch: Integer, the first epoch; an attribute that increases with each
-            pass.
+        drop_remainder: As for `keras_synth.training.EpochBatches`, like `seed`
+            and `epoch`.
 
     Example:
 

@@ -110,10 +110,7 @@ class SpanCorruption(EpochBatches):
         shuffle: Whether to shuffle, for training. Otherwise, for evaluation,
             windows and removed spans are the same in each pass, and the last
             batch can be smaller.
-        seed: Non-negative integer. The same seed makes the same batches on all
-            backends.
-        epoch: Integer, the first epoch; an attribute that increases with each
-            pass.
+        seed: As for `keras_synth.training.EpochBatches`, like `epoch`.
 
     Raises:
         ValueError: If there are too few tokens for a batch, an argument is

@@ -22,9 +22,12 @@ class EpochBatches(keras.utils.PyDataset):
         batch_size: Integer, examples per batch.
         shuffle: Whether rows have another random order in each epoch.
         drop_remainder: Whether to omit a smaller last batch.
-        seed: Non-negative integer.
+        seed: Non-negative integer. The same seed makes the same batches on all
+            backends.
         epoch: Non-negative integer, the first epoch; an attribute that
-            increases with each pass.
+            increases with each pass. Keras may iterate once before the first
+            epoch. For exact numbers, set `epoch` in a callback's
+            `on_epoch_begin`.
 
     Example:
 
@@ -103,11 +106,7 @@ class LengthBuckets(EpochBatches):
             epoch. Otherwise they are always ordered by length.
         drop_remainder: Whether to omit the examples that do not fill the last
             batch, drawn from all examples in each epoch.
-        seed: Non-negative integer. The same seed makes the same batches on all
-            backends.
-        epoch: Integer, the first epoch; an attribute that increases with each
-            pass. Keras may iterate once before the first epoch. For exact
-            numbers, set `epoch` in a callback's `on_epoch_begin`.
+        seed: As for `EpochBatches`, like `epoch`.
         sample_weight: Optional array or tensor `(N, T)`, for generative models.
             Labels are then also `(N, T)`, and batches contain all three, with
             weights as floats.

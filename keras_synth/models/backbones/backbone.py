@@ -116,9 +116,7 @@ class SynthesizerBackbone(StackedBackbone):
         options = check_sizes(arguments)
 
         # === Layers ===
-        self.token_embedding = token_embedding(
-            vocabulary_size, hidden_dim, positions, dtype, scale_output
-        )
+        self.token_embedding = token_embedding(arguments)
         self.stack = Stack(
             self.token_embedding,
             synthesizer,

@@ -48,31 +48,24 @@ class ReversibleEmbedding(keras.layers.ReversibleEmbedding, Embedding):
             self.inputs_quantizer = None
 
 
-def token_embedding(
-    vocabulary_size,
-    hidden_dim,
-    positions,
-    dtype,
-    scale_output=False,
-    tie_weights=True,
-):
-    """The embedding of tokens, which can also be the output layer.
+def token_embedding(arguments):
+    """The embedding of a backbone's tokens, which can be the output layer.
 
     With learned positions it has their initial scale. With sinusoids, which
     have unit scale, tokens also have unit scale, because `embed` multiplies
     them by `sqrt(d)`. T5's tokens have unit initial scale, because the output
     layer divides by `sqrt(d)`.
     """
-    initializer = "uniform"
-    if scale_output:
+    hidden_dim, initializer = arguments["hidden_dim"], "uniform"
+    if arguments["scale_output"]:
         initializer = keras.initializers.RandomNormal(stddev=1.0)
-    elif positions == "sinusoidal":
+    elif arguments["positions"] == "sinusoidal":
         initializer = keras.initializers.RandomNormal(stddev=hidden_dim**-0.5)
     return ReversibleEmbedding(
-        check_positive("vocabulary_size", vocabulary_size),
+        check_positive("vocabulary_size", arguments["vocabulary_size"]),
         hidden_dim,
-        tie_weights=tie_weights,
+        tie_weights=arguments.get("tie_embedding_weights", True),
         embeddings_initializer=initializer,
-        dtype=dtype,
+        dtype=arguments["dtype"],
         name="token_embedding",
     )

@@ -129,14 +129,7 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
         shared = {"options": check_sizes(arguments), "positions": positions}
 
         # === Layers ===
-        self.token_embedding = token_embedding(
-            vocabulary_size,
-            hidden_dim,
-            positions,
-            dtype,
-            scale_output,
-            tie_embedding_weights,
-        )
+        self.token_embedding = token_embedding(arguments)
         self.encoder = Stack(
             self.token_embedding,
             synthesizer,

@@ -103,7 +103,6 @@ class SynthesizerTextClassifierPreprocessor(
                 padding_side="left",
                 sequence_length=self.sequence_length,
             )
-            self.packer.end_token_id = self.tokenizer.end_token_id
 
     def call(self, x, y=None, sample_weight=None):
         made = super().call(x, y, sample_weight)
@@ -120,8 +119,6 @@ class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):
     It packs reversed texts in reverse order, and reverses the result.
     """
 
-    end_token_id = None
-
     def call(self, inputs, *args, **kwargs):
         segments = inputs if isinstance(inputs, tuple) else (inputs,)
         segments = tuple(map(_reversed, segments))[::-1]
@@ -131,7 +128,7 @@ class _LastTokensPacker(keras_hub.layers.MultiSegmentPacker):
         is_token = as_integers(token_ids != self.pad_value)
         segment_ids = (len(segments) - 1 - segment_ids) * is_token
         # A separator belongs to the segment before it.
-        is_end = as_integers(token_ids == self.end_token_id)
+        is_end = as_integers(token_ids == self.start_value[0])
         segment_ids += is_end * (next_in_rows(segment_ids) - segment_ids)
         turned = token_ids[..., ::-1], segment_ids[..., ::-1]
         if in_graph([token_ids]):
