@@ -10,8 +10,7 @@ from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.layers.residual import normalization_class
 from keras_synth.layers.templates import as_config, template
 from keras_synth.mixers import SyntheticAttention, registry
-from keras_synth.models.backbones.embeddings import Embedding
-from keras_synth.models.backbones.positions import make_positions
+from keras_synth.models.backbones.embeddings import Embedding, make_positions
 
 # The attribute of a block for each argument.
 _PLACES = {"synthesizer": "attention", "cross_synthesizer": "cross_attention"}

@@ -13,8 +13,11 @@ from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 from keras_synth._backend.internals import kept_variables, sublayers
 from keras_synth._backend.policies import with_policies
 from keras_synth.models.preprocessors.checks import check_padding
-from keras_synth.models.saving.model import ModelMixin
-from keras_synth.models.saving.presets import policy_of_task, read_json
+from keras_synth.models.saving.model import (
+    ModelMixin,
+    policy_of_task,
+    read_json,
+)
 from keras_synth.models.tasks.examples import (
     batches_of,
     check_not_a_stream,
