@@ -41,6 +41,8 @@ def check_prompts(
     """
     if in_graph([prompts]):
         return
+    if sources is not None:
+        check_sources(sources)
     texts = [
         x.decode() if isinstance(x, bytes) else x  # those of a tensor
         for x in np.ravel(as_array(prompts)).tolist()

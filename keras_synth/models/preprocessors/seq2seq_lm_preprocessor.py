@@ -116,14 +116,9 @@ class SynthesizerSeq2SeqLMPreprocessor(
         )
         if isinstance(x, dict):
             check_texts(x)
-            check_sources(x["encoder_text"])
+            prompts, sources = x["decoder_text"], x["encoder_text"]
             # One token is the start token.
-            check_prompts(
-                x["decoder_text"],
-                self.tokenizer,
-                length - 1,
-                sources=x["encoder_text"],
-            )
+            check_prompts(prompts, self.tokenizer, length - 1, sources)
         else:
             check_sources(x)
         return super().generate_preprocess(

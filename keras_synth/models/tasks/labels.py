@@ -1,6 +1,6 @@
 """The output layers and labels of classifiers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -88,25 +88,33 @@ def encode_labels(
     return labels if is_binary(loss) else labels.astype("int32")
 
 
-def apply_to_labels(encode: Callable[[Any], Tensor], labels: Tensor) -> Tensor:
-    """Encodes labels, which can be ragged in a dataset of TensorFlow."""
+def encoded_labels(task: Any, labels: Tensor) -> Tensor:
+    """Returns a classifier's labels as integers, or those of other tasks.
+
+    In a dataset of TensorFlow they can be ragged.
+    """
+    if labels is None or not hasattr(task, "num_classes"):
+        return labels
     if not in_graph([labels]):
-        return encode(as_array(labels))
+        return task.encode_labels(as_array(labels))
     values = getattr(labels, "flat_values", labels)
     dtype = "int32" if values.dtype == "string" else values.dtype.name
     (encoded,) = call_numpy(
-        lambda x: [encode(x).astype(dtype)], [values], [dtype], [values.shape]
+        lambda x: [task.encode_labels(x).astype(dtype)],
+        [values],
+        [dtype],
+        [values.shape],
     )
     return encoded if values is labels else labels.with_flat_values(encoded)
 
 
 def weights_of_numbers(
-    class_weight: Mapping[Any, float],
-    num_classes: int,
-    class_names: Sequence[str] | None,
-) -> dict[int, float]:
-    """Returns the `class_weight` of `fit` with numbers as keys."""
-    count = max(2, num_classes)
+    task: Any, class_weight: Mapping[Any, float] | None
+) -> Mapping[Any, float] | None:
+    """Returns the `class_weight` of a classifier with numbers as keys."""
+    if class_weight is None or not hasattr(task, "num_classes"):
+        return class_weight
+    count, class_names = max(2, task.num_classes), task.class_names
     known: dict[Any, int] = {at: at for at in range(count)}
     known |= {name: at for at, name in enumerate(class_names or ())}
     found: dict[int, float] = {}

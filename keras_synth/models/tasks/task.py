@@ -28,11 +28,8 @@ from keras_synth.models.tasks.examples import (
     split,
     with_draws,
 )
-from keras_synth.models.tasks.labels import (
-    apply_to_labels,
-    weights_of_numbers,
-)
-from keras_synth.types import FilePath, Tensor
+from keras_synth.models.tasks.labels import encoded_labels, weights_of_numbers
+from keras_synth.types import FilePath
 
 
 class TaskMixin(ModelMixin):
@@ -88,7 +85,9 @@ class TaskMixin(ModelMixin):
                 label is not a class. Examples in memory are checked before
                 training.
         """
-        kwargs["class_weight"] = self._by_number(kwargs.get("class_weight"))
+        kwargs["class_weight"] = weights_of_numbers(
+            self, kwargs.get("class_weight")
+        )
         data = self._read((x, y, sample_weight))
         validation = None
         if validation_data is not None:
@@ -117,7 +116,7 @@ class TaskMixin(ModelMixin):
             if not is_dataset(x):
                 x = batches_of(data, batch_size, seed if shuffles else None)
                 data, batch_size = (x, None, None), None
-            if self._takes_draws():
+            if getattr(self.preprocessor, "takes_draws", False):
                 data = (with_draws(x, seed), *data[1:])
         if validation is not None:
             kwargs["validation_data"] = pack_x_y_sample_weight(*validation)
@@ -136,10 +135,10 @@ class TaskMixin(ModelMixin):
         self, x, y=None, sample_weight=None, class_weight=None, **kwargs
     ):
         """Trains on a batch, like Keras; `class_weight` as in `fit`."""
-        if self._takes_draws() and y is None:
+        if getattr(self.preprocessor, "takes_draws", False) and y is None:
             count = len(x[0] if isinstance(x, tuple) else x)
             y = np.random.randint(2**31 - 1, size=count)
-        class_weight = self._by_number(class_weight)
+        class_weight = weights_of_numbers(self, class_weight)
         return super().train_on_batch(
             x, y, sample_weight, class_weight=class_weight, **kwargs
         )
@@ -169,17 +168,6 @@ class TaskMixin(ModelMixin):
             x, batch_size = batches_of(data, batch_size), None
         return self._call("predict", x=x, batch_size=batch_size, **kwargs)
 
-    def _takes_draws(self):
-        """Whether the preprocessor hides other tokens in each epoch."""
-        return getattr(self.preprocessor, "takes_draws", False)
-
-    def _by_number(self, class_weight):
-        """The `class_weight` of a classifier with numbers as keys."""
-        if class_weight is None or not hasattr(self, "num_classes"):
-            return class_weight
-        names = self.class_names
-        return weights_of_numbers(class_weight, self.num_classes, names)
-
     def _call(self, method, **kwargs):
         """Calls KerasHub's method, or Keras' without a preprocessor."""
         if self._maps(kwargs["x"]):
@@ -204,15 +192,8 @@ class TaskMixin(ModelMixin):
 
     def preprocess_samples(self, x, y=None, sample_weight=None):
         """Preprocesses a batch; KerasHub calls it."""
-        return super().preprocess_samples(
-            x, self.encode_labels(y), sample_weight
-        )
-
-    def encode_labels(self, labels: Tensor) -> Tensor:
-        """Returns integers for names of classes, and checks numbers."""
-        if labels is None or not hasattr(self, "num_classes"):
-            return labels
-        return apply_to_labels(self._encoded, labels)
+        y = encoded_labels(self, y)
+        return super().preprocess_samples(x, y, sample_weight)
 
     def make_generate_function(self) -> Any:
         self._forget_other_variables()
@@ -246,7 +227,7 @@ class TaskMixin(ModelMixin):
         if is_dataset(x):
             return x, y, sample_weight
         if self.preprocessor is None:
-            return x, self.encode_labels(y), sample_weight
+            return x, encoded_labels(self, y), sample_weight
         check_not_a_stream(x)
         classifies = hasattr(self, "num_classes")
         for name, part in {"y": y, "sample_weight": sample_weight}.items():
@@ -269,7 +250,7 @@ class TaskMixin(ModelMixin):
         )
         count_of((x, y, sample_weight), prefix)
         check_weights(sample_weight, f"{prefix}sample_weight")
-        return x, self.encode_labels(y), sample_weight
+        return x, encoded_labels(self, y), sample_weight
 
     def compile(
         self, optimizer="auto", loss="auto", *, jit_compile="auto", **kwargs

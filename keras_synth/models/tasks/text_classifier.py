@@ -27,7 +27,7 @@ from keras_synth.models.tasks.labels import (
     make_head,
 )
 from keras_synth.models.tasks.task import TaskMixin
-from keras_synth.types import Identifier
+from keras_synth.types import Identifier, Tensor
 
 POOLINGS = ("mean", "first")
 
@@ -157,7 +157,7 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
             optimizer=optimizer, loss=loss, metrics=metrics, **kwargs
         )
 
-    def _encoded(self, labels):
+    def encode_labels(self, labels: Tensor) -> Tensor:
         return encode_labels(
             labels, self.num_classes, self.class_names, self.loss
         )

@@ -20,7 +20,7 @@ from keras_synth.models.preprocessors.token_classifier_preprocessor import (
 from keras_synth.models.tasks.examples import columns, is_dataset
 from keras_synth.models.tasks.labels import encode_labels, make_head
 from keras_synth.models.tasks.task import TaskMixin
-from keras_synth.types import Identifier
+from keras_synth.types import Identifier, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -197,7 +197,7 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
                 check_words(words, labels)
         return x, y, sample_weight
 
-    def _encoded(self, labels):
+    def encode_labels(self, labels: Tensor) -> Tensor:
         classes = self.num_classes, self.class_names
         if not isinstance(labels, list) and labels.dtype != "object":
             return encode_labels(labels, *classes)
