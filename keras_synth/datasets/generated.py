@@ -69,13 +69,8 @@ def generated_reviews(
     check_integers(
         num_examples=(num_examples, 1),
         min_sentences=(min_sentences, 1),
-        max_sentences=(max_sentences, 1),
+        max_sentences=(max_sentences, min_sentences),
     )
-    if max_sentences < min_sentences:
-        raise ValueError(
-            "max_sentences must be at least min_sentences. Received: "
-            f"{max_sentences} and {min_sentences}"
-        )
     check_rates(hard_fraction=hard_fraction)
     rng = np.random.default_rng(seed)
     num_pairs = min(round(num_examples * hard_fraction / 2), num_examples // 2)

@@ -66,7 +66,10 @@ def test_a_count_must_be_a_positive_integer(generate, count):
 WRONG = {
     datasets.generated_reviews: [
         ("min_sentences", {"min_sentences": 0}),
-        ("at least min_sentences", {"min_sentences": 5, "max_sentences": 4}),
+        (
+            "max_sentences must be at least 5",
+            {"min_sentences": 5, "max_sentences": 4},
+        ),
         ("hard_fraction must be from 0", {"hard_fraction": 1.5}),
         ("hard_fraction must be from 0", {"hard_fraction": float("nan")}),
     ],

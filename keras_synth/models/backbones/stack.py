@@ -123,16 +123,16 @@ class Stack:
                 bias if attention_bias is None else bias + attention_bias
             )
         prefix = "decoder_" if self.decoder else ""
-        given = {f"{prefix}padding_mask": padding_mask}
+        given = {
+            f"{prefix}padding_mask": padding_mask,
+            f"{prefix}attention_bias": attention_bias,
+        }
         if encoded is not None:
             given |= {
                 "encoder_sequence": encoded,
                 "encoder_padding_mask": encoder_padding_mask,
+                "encoder_attention_bias": cross_attention_bias,
             }
-        if attention_bias is not None:
-            given[f"{prefix}attention_bias"] = attention_bias
-        if cross_attention_bias is not None:
-            given["encoder_attention_bias"] = cross_attention_bias
         for block in self.blocks:
             x = block(x, **given)
         return self._normalized(x)
@@ -169,26 +169,19 @@ class Stack:
         the caches with these tokens.
         """
         x = self.embed(token_ids, start=start)
-        filled, bias = [], {}
+        filled, bias = [], None
         if self.position_bias is not None:
             length = keras.tree.flatten(caches[0])[0].shape[1]
-            bias["decoder_attention_bias"] = self.position_bias(
-                x, start=start, length=length
-            )
+            bias = self.position_bias(x, start=start, length=length)
         for i, block in enumerate(self.blocks):
-            cross = {}
-            if sources:
-                cross = {
-                    "cross_attention_cache": sources[i],
-                    "encoder_padding_mask": encoder_padding_mask,
-                }
             x, cache, *_ = block(
                 x,
                 self_attention_cache=caches[i],
                 self_attention_cache_update_index=start,
+                cross_attention_cache=sources[i] if sources else None,
                 decoder_padding_mask=padding_mask,
-                **bias,
-                **cross,
+                encoder_padding_mask=encoder_padding_mask,
+                decoder_attention_bias=bias,
             )
             filled.append(cache)
         return self._normalized(x), tuple(filled)
