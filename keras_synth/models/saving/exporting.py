@@ -25,12 +25,7 @@ OPEN = {
     ),
     ("litert", "torch"): (set(), "litert-torch writes only fixed shapes"),
 }
-# For masked models on PyTorch: `take_along_dim` in KerasHub's head.
 MASKED = "mask_positions"
-MASKED_LIMITS: tuple[set[str], str] = (
-    set(),
-    "PyTorch records a gather of masked tokens for fixed shapes",
-)
 # Formats that a backend cannot write, and what to do instead.
 IMPOSSIBLE = {
     ("openvino", "jax"): 'OpenVINO reads the files of format="onnx"',
@@ -68,7 +63,12 @@ def export(
     _check_numbers(model, format, backend)
     specs = _specs(model, input_signature)
     inputs = {name: _axes(model, name, x.shape) for name, x in specs.items()}
-    is_open = _check_open(format, backend, inputs)
+    is_open = _open(inputs)
+    allowed, reason = OPEN.get((format, backend), (is_open, ""))
+    if MASKED in inputs and backend == "torch":  # KerasHub's `take_along_dim`
+        allowed = set()
+        reason = "PyTorch records a gather of masked tokens for fixed shapes"
+    _check_open(format, backend, inputs, allowed, reason)
     if format == "tf_saved_model" and backend == "jax":
         kwargs["jax2tf_kwargs"] = {
             **_polymorphic(inputs),
@@ -193,17 +193,6 @@ def _axes(model, name, shape):
     return Axis(BATCH, batch), Axis(axis, length, longest)
 
 
-def _check_open(format, backend, inputs):
-    """Whether sizes are open; raises if a file cannot leave them open."""
-    is_open = _open(inputs)
-    allowed, reason = OPEN.get((format, backend), (is_open, ""))
-    if MASKED in inputs and backend == "torch":
-        allowed, reason = MASKED_LIMITS
-    if not is_open <= allowed:
-        raise _size_error(format, backend, inputs, allowed, reason)
-    return bool(is_open)
-
-
 def _open(inputs):
     """The names of axes with open sizes."""
     return {
@@ -211,14 +200,17 @@ def _open(inputs):
     }
 
 
-def _size_error(format, backend, inputs, allowed, reason):
-    """The error for open sizes of which a file allows only some."""
+def _check_open(format, backend, inputs, allowed, reason):
+    """Raises if other axes are open than those that a file allows."""
+    wrong = _open(inputs) - allowed
+    if not wrong:
+        return
     example = "(None, 128)" if allowed else "(8, 128)"
     names = ", ".join(map(repr, inputs))
     sizes = [tuple(axis.size for axis in axes) for axes in inputs.values()]
-    return ValueError(
+    raise ValueError(
         f'format="{format}" on {backend} cannot leave open '
-        f"{sorted(_open(inputs) - allowed)}: {reason}. Fix sizes by "
+        f"{sorted(wrong)}: {reason}. Fix sizes by "
         f"input_signature=[{{name: keras.InputSpec(shape={example}, "
         f"dtype='int32', name=name) for name in ({names})}}], "
         f"and pad inputs to them. Received: shapes={sizes}"
@@ -312,10 +304,8 @@ def _export_onnx(model, filepath, verbose, inputs, specs, opset_version=None):
         for axis, size in zip(axes, made[name].shape, strict=True)
         if isinstance(size, int)
     }
-    if fixed & _open(inputs):
-        reason = "PyTorch records these sizes of this model as numbers"
-        allowed = _open(inputs) - fixed
-        raise _size_error("onnx", "torch", inputs, allowed, reason)
+    reason = "PyTorch records these sizes of this model as numbers"
+    _check_open("onnx", "torch", inputs, _open(inputs) - fixed, reason)
     program.save(os.fspath(filepath))
     if verbose or verbose is None:
         print(f"Saved artifact at '{filepath}'.")
