@@ -302,3 +302,5 @@ def test_wrong_arguments_of_a_translator_are_errors():
         "decoder_padding_mask": short,
     }
     refused("max_sequence_length=12", backbone, x)
+    generate = lm(backbone).generate
+    refused("max_sequence_length=12", generate, x, stop_token_ids=None)
