@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_synth._backend.internals import set_trainable
-from keras_synth.folding.synthesizers import copy_variables
-from keras_synth.surgery.replacing import exact, replaced
+from keras_synth.surgery.replacing import copy_heads, exact, replaced
 from keras_synth.synthesizers import (
     DotProductSynthesizer,
     MixtureSynthesizer,
@@ -92,16 +90,7 @@ def graft(
     for i in chosen:
         old, new = source.places[i].attention, made.places[i].attention
         v, share = _place_of_v(new.synthesizer, old.num_key_value_heads)
-        names = "value", "gate", "attention_output"
-        pairs = [(getattr(old, name), getattr(new, name)) for name in names]
-        pairs += [
-            (old.synthesizer.query, v.query),
-            (old.synthesizer.key, v.key),
-        ]
-        for one, other in pairs:
-            if one is not None:
-                copy_variables(one, other)
-                set_trainable(other, old.trainable and one.trainable)
+        copy_heads(old, new, v)
         _silence(new.synthesizer, v)
         for weight in v.query.weights:  # (d, H, k), (H, k)
             weight.assign(ops.convert_to_numpy(weight) / share[:, None])
@@ -145,22 +134,15 @@ def _search(synthesizer, shared, share):
         return synthesizer, share
     if not isinstance(synthesizer, MixtureSynthesizer):
         return None
-    shares = iter(_shares(synthesizer))
+    alphas = synthesizer.tables().get("alphas")  # of parts except biases
+    if alphas is not None:
+        alphas = iter(ops.convert_to_numpy(alphas))
     for part in synthesizer.synthesizers:
-        own = share if part.is_bias else share * next(shares)
-        found = _search(part, shared, own)
+        mixed = alphas is not None and not part.is_bias
+        found = _search(part, shared, share * next(alphas) if mixed else share)
         if found is not None:
             return found
     return None
-
-
-def _shares(mixture):
-    """The alphas of the parts except biases: a list of `(H,)`, `(1,)`."""
-    mixed = sum(not part.is_bias for part in mixture.synthesizers)
-    if mixture.alphas is None:
-        return [np.ones(1, "float32")] * mixed
-    alphas = ops.softmax(ops.convert_to_tensor(mixture.alphas), axis=0)
-    return [np.atleast_1d(row) for row in ops.convert_to_numpy(alphas)]
 
 
 # --- weights ------------------------------------------------------------------

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
+from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.internals import set_trainable, sublayers
@@ -197,3 +198,37 @@ def _own_backbone(backbone, copy, index):
         for old in backbone.layers
         if old not in blocks
     ]
+
+
+def copy_heads(old: Any, new: Any, v: Any, order: Any = None) -> None:
+    """Copies the projections of attention, and those of logits to `v`.
+
+    With an array of `order`, heads have this order and separate values. The
+    first of them are the heads of `v`, which can be `None`.
+    """
+    heads = shared = slice(None)
+    if order is not None:
+        times = old.num_heads // (old.num_key_value_heads or old.num_heads)
+        heads, shared = order, order // times
+    _take(old.value, new.value, 1, 0, shared)
+    _take(old.attention_output, new.attention_output, 0, None, heads)
+    if old.gate is not None:
+        _take(old.gate, new.gate, 1, 0, heads)
+    if v is not None:
+        if order is not None:
+            heads, shared = heads[: v.num_heads], shared[: v.num_heads]
+        _take(old.synthesizer.query, v.query, 1, 0, heads)
+        _take(old.synthesizer.key, v.key, 1, 0, shared)
+
+
+def _take(old, new, kernel_axis, bias_axis, heads):
+    """Copies some heads of a projection, and a bias, which may have none."""
+    for name, axis in (("kernel", kernel_axis), ("bias", bias_axis)):
+        weight = getattr(old, name)
+        if weight is not None:
+            value = ops.convert_to_numpy(weight)
+            if axis is not None:
+                value = value[(slice(None),) * axis + (heads,)]
+            getattr(new, name).assign(value)
+    if not old.trainable:
+        set_trainable(new, False)

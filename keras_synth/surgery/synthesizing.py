@@ -4,12 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from keras import ops
 
-from keras_synth._backend.internals import set_trainable
 from keras_synth.folding.synthesizers import copy_variables
 from keras_synth.surgery.observing import averages_of, batches
-from keras_synth.surgery.replacing import exact, replaced
+from keras_synth.surgery.replacing import copy_heads, exact, replaced
 from keras_synth.surgery.static_heads import checked_kind, fit
 from keras_synth.synthesizers import DenseSynthesizer
 from keras_synth.types import Identifier
@@ -105,8 +103,12 @@ def synthesize(
     student = replaced(source, each, share_keys=False)
     for i, static in enumerate(chosen):
         if static:
-            mine, theirs = (x.places[i].attention for x in (student, source))
-            _fill(mine, theirs, static, parts[i])
+            old, new = (x.places[i].attention for x in (source, student))
+            compared = [x for x in range(old.num_heads) if x not in static]
+            *groups, fitted = new.synthesizer.head_groups()
+            v = groups[0] if groups else None
+            copy_heads(old, new, v, np.array([*compared, *static]))
+            copy_variables(parts[i], fitted)
     return student.model
 
 
@@ -185,35 +187,3 @@ def _identifier(static, heads, to):
     if static == heads:
         return to
     return f"heads({heads - static} * V + {static} * {to})"
-
-
-def _fill(mine, theirs, static, part):
-    """Assigns heads to an attention layer, the static ones last."""
-    number = theirs.num_heads
-    compared = [i for i in range(number) if i not in static]
-    order = np.array(compared + static, int)
-    times = number // (theirs.num_key_value_heads or number)
-    _take(mine.value, theirs.value, 1, 0, order // times)
-    if theirs.gate is not None:
-        _take(mine.gate, theirs.gate, 1, 0, order)
-    _take(mine.attention_output, theirs.attention_output, 0, None, order)
-    groups = list(mine.synthesizer.head_groups())
-    copy_variables(part, groups.pop())
-    for group in groups:
-        own = order[: len(compared)]
-        _take(group.query, theirs.synthesizer.query, 1, 0, own)
-        _take(group.key, theirs.synthesizer.key, 1, 0, own // times)
-
-
-def _take(mine, theirs, kernel_axis, bias_axis, heads):
-    """Copies some heads of a projection, or a bias without heads."""
-    mine.kernel.assign(
-        np.take(ops.convert_to_numpy(theirs.kernel), heads, kernel_axis)
-    )
-    if theirs.bias is not None:
-        bias = ops.convert_to_numpy(theirs.bias)
-        if bias_axis is not None:
-            bias = np.take(bias, heads, bias_axis)
-        mine.bias.assign(bias)
-    if not theirs.trainable:
-        set_trainable(mine, False)
