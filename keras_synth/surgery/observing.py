@@ -52,13 +52,7 @@ def watch(
         layer, call = recorder.current
         place = source.places[numbers[id(layer)]]
         longest, length = place.max_length, call.query.shape[1]
-        if longest is None:
-            raise ValueError(
-                "The longest sequence must be known. Pass its tokens, as in "
-                f"max_length={length}. Received: max_length=None and {length} "
-                f"tokens in {place.origin.path!r}"
-            )
-        if length > longest:
+        if longest is not None and length > longest:
             raise ValueError(
                 f"The tables have {longest} positions. Cut the sequences, or "
                 f"increase `max_length`. Received: {length} tokens in "
@@ -68,10 +62,13 @@ def watch(
 
     layers = [place.attention for place in source.places]
     recorder = _Watcher(record, False, layers)
+    known = inputs_of(source.model)
+    if not isinstance(known, dict):
+        inputs = keras.tree.pack_sequence_as(known, [*inputs.values()])
     token = OBSERVER.set(recorder)  # type: ignore[arg-type]
     try:
         with without_gradients():
-            source.model(as_inputs(source.model, inputs), training=False)
+            source.model(inputs, training=False)
     finally:
         OBSERVER.reset(token)
 
@@ -107,23 +104,17 @@ def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
         elif len(data) == len(model.inputs) > 1 and not any(
             isinstance(x, (dict, tuple)) for x in data
         ):
-            data = dict(zip(_names(model), data, strict=True))
+            data = dict(zip(_inputs(model), data, strict=True))
     for batch in averages.batches(data, BATCH_SIZE):
         yield _checked(model, batch)
 
 
-def as_inputs(model: Any, batch: dict[str, Any]) -> Any:
-    """Returns a batch in the structure of the model's inputs."""
+def _inputs(model):
+    """The inputs of a model's graph by their names."""
     inputs = inputs_of(model)
     if isinstance(inputs, dict):
-        return {name: batch[name] for name in inputs}
-    return keras.tree.pack_sequence_as(inputs, [*batch.values()])
-
-
-def _names(model):
-    if isinstance(inputs_of(model), dict):
-        return [*inputs_of(model)]
-    return [x.name for x in model.inputs]
+        return inputs
+    return {x.name: x for x in model.inputs}
 
 
 def _checked(model, batch):
@@ -134,22 +125,23 @@ def _checked(model, batch):
             batch = batch.tolist()
         batch = preprocessor(batch)
         batch = batch[0] if isinstance(batch, tuple) else batch
-    names, flat = _names(model), keras.tree.flatten(batch)
-    if not isinstance(batch, dict) and len(flat) == len(names):
-        batch = dict(zip(names, flat, strict=True))
-    if not isinstance(batch, dict) or not {*names} <= batch.keys():
+    inputs, flat = _inputs(model), keras.tree.flatten(batch)
+    if not isinstance(batch, dict) and len(flat) == len(inputs):
+        batch = dict(zip(inputs, flat, strict=True))
+    if not isinstance(batch, dict) or not inputs.keys() <= batch.keys():
         keys = f" of {sorted(batch)}" if isinstance(batch, dict) else ""
         raise ValueError(
-            f"`data` must be arrays of the model's inputs {names}, or texts if "
-            "the model has a preprocessor. Received: a batch of "
+            f"`data` must be arrays of the model's inputs {[*inputs]}, or "
+            "texts if the model has a preprocessor. Received: a batch of "
             f"{type(batch).__name__}{keys}"
         )
-    arrays = {name: as_array(batch[name]) for name in names}
-    for x, (name, array) in zip(model.inputs, arrays.items(), strict=True):
-        if array.ndim != len(x.shape):
+    arrays = {name: as_array(batch[name]) for name in inputs}
+    for name, array in arrays.items():
+        axes = len(inputs[name].shape)
+        if array.ndim != axes:
             raise ValueError(
                 "A batch must have the shape (samples, tokens), padded to one "
-                f"length. {name!r} has {len(x.shape)} axes. "
+                f"length. {name!r} has {axes} axes. "
                 f"Received: shape {array.shape}"
             )
         _check_length(model, name, array)

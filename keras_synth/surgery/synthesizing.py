@@ -83,7 +83,6 @@ def synthesize(
           attention matrices first
     """
     source = exact(model, max_length)
-    _check_lengths(source)
     kind = checked_kind(to, source)
     number = _checked_number(heads, source)
     chosen = _checked_heads(by, source)
@@ -113,15 +112,6 @@ def synthesize(
 
 
 # --- arguments ----------------------------------------------------------------
-
-
-def _check_lengths(source):
-    if any(place.max_length is None for place in source.places):
-        raise ValueError(
-            "The model accepts sequences of any length, but a table does not. "
-            "Specify how long they may be, as in max_length=512. "
-            "Received: max_length=None"
-        )
 
 
 def _checked_number(heads, source):

@@ -489,6 +489,22 @@ def test_a_report_says_what_can_be_replaced(name):
     assert row.path in str(found)
 
 
+def test_inputs_by_names_have_different_axes():
+    """Of a model with sequences of any length, named out of order."""
+    tokens = keras.Input((None,), dtype="int32", name="tokens")
+    features = keras.Input((None, 8), name="features")
+    x = layers.Embedding(9, 8)(tokens) + features
+    x = layers.MultiHeadAttention(2, 4)(x, x)
+    model = keras.Model({"tokens": tokens, "features": features}, x)
+    given = {"tokens": np.ones((2, 6)), "features": np.ones((2, 6, 8))}
+    found = surgery.report(model, given)
+    assert found.length == 6
+    with pytest.raises(ValueError, match="Pass max_length="):
+        surgery.synthesize(model, given, heads=1)
+    student = surgery.synthesize(model, given, heads=1, max_length=6)
+    assert [w.shape for w in student.weights if w.name == "R"] == [(1, 6, 6)]
+
+
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
 def test_what_is_quantized_afterwards_is_saved(tmp_path):
     name = "DistilBertTextClassifier"
