@@ -14,6 +14,7 @@ from keras_synth.layers import (
     SynthesizerEncoder,
     SyntheticAttention,
 )
+from keras_synth.mixers import Mixer
 from keras_synth.surgery.copying import Copy, Pairs, is_graph
 from keras_synth.synthesizers import DotProductSynthesizer
 
@@ -90,9 +91,11 @@ def converted(layer: Any, clone: Copy) -> Any:
         return None
     made = convert(layer, clone)
     new = made[0] if isinstance(made, tuple) else made
-    if is_graph(layer) or not isinstance(new, keras.Layer):
-        return made
-    if new.count_params() != layer.count_params():
+    if (
+        isinstance(new, keras.Layer)
+        and not is_graph(layer)
+        and new.count_params() != layer.count_params()
+    ):
         raise ValueError(
             f"The result of `convert` for {type(layer).__name__} must have the "
             f"same weights as the layer. Received: {new!r} with "
@@ -227,15 +230,9 @@ def _masked_lm_head(layer, clone):
 
 
 def _own(layer, clone):
-    for name in ("attention", "cross_attention"):
-        attention = getattr(layer, name, None)
-        if attention is not None:
-            check_compares(attention)
-    if isinstance(layer, SyntheticAttention):
-        check_compares(layer)
-    made = type(layer).from_config(layer.get_config())
-    made.build_from_config(layer.get_build_config())
-    return made, [(layer, made)]
+    for part in (layer, *sublayers(layer)):
+        if isinstance(part, Mixer):
+            check_compares(part)
 
 
 for _class in (SyntheticAttention, SynthesizerEncoder, SynthesizerDecoder):

@@ -13,8 +13,6 @@ from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.models.tasks.folding import shortened
 from keras_synth.surgery.synthesized import backbone_like, task_class
 
-GRAPHS = ("Functional", "Sequential")
-
 Pairs = list[tuple[keras.Layer, keras.Layer]]
 
 
@@ -28,9 +26,8 @@ class Copy:
             keep the layer, its replacement, or a pair: the replacement, and
             a list of pairs (part of the layer, part of the replacement) with
             the same weights, which are copied.
-        max_length: Integer, the longest sequence to come, in tokens, or
-            `None`.
-        settings: Dictionary of new attributes of backbones.
+        max_length: Integer, the new length of the longest sequence, in tokens,
+            or `None`.
 
     Attributes:
         twins: Dictionary from the `id` of a layer to the pair of it and its
@@ -41,10 +38,8 @@ class Copy:
         self,
         change: Callable[[Any, "Copy"], Any],
         max_length: int | None = None,
-        settings: dict[str, Any] | None = None,
     ) -> None:
         self._change, self.max_length = change, max_length
-        self._settings = settings or {}
         self._equal: Pairs = []
         self._owners: dict[int, Any] = {}
         self._begun: set[int] = set()
@@ -98,7 +93,7 @@ class Copy:
         if isinstance(layer, keras_hub.models.Task):
             return self._task(layer)
         if isinstance(layer, keras_hub.models.Backbone):
-            return backbone_like(layer, self._graph(layer), self._settings)
+            return backbone_like(layer, self._graph(layer), self.max_length)
         if is_graph(layer):
             return self._graph(layer)
         if not isinstance(layer, keras.Layer):  # an operation
@@ -179,7 +174,7 @@ def is_graph(layer: Any) -> bool:
     """Whether a layer is a model whose layers, and their calls, are known."""
     known = keras_hub.models.Task, keras_hub.models.Backbone
     name = keras.saving.get_registered_name(type(layer))
-    return name in GRAPHS or isinstance(layer, known)
+    return name in ("Functional", "Sequential") or isinstance(layer, known)
 
 
 def cut_to(preprocessor: Any, max_length: int | None) -> Any:

@@ -1,14 +1,13 @@
 """Models that decode, and those of this package: made from arguments."""
 
 from operator import attrgetter
-from typing import Any
 
 import keras
 import keras_hub
 from keras import ops
 
 from keras_synth import models
-from keras_synth._backend.checks import check_positive
+from keras_synth.attention.positions import shortest
 from keras_synth.folding.folding import keep_sampler
 from keras_synth.models import (
     SynthesizerBackbone,
@@ -22,7 +21,6 @@ from keras_synth.surgery.conversions import (
 from keras_synth.surgery.copying import cut_to
 from keras_synth.surgery.places import attention_of, holders
 
-LENGTHS = ("max_sequence_length", "max_decoder_length")
 # Arguments of KerasHub's decoders.
 _SIZES = (
     "vocabulary_size",
@@ -32,14 +30,14 @@ _SIZES = (
     "intermediate_dim",
     "dropout",
 )
-# For T5, whose normalization layers do not have their own paths.
+# Parts of T5's blocks and attention layers, and the same parts of ours.
 _T5_BLOCK = {
-    "self_attention_layer_norm.weight": "attention_residual.norm.scale",
-    "cross_attention_layer_norm.weight": "cross_residual.norm.scale",
-    "layer_norm.weight": "feed_forward_residual.norm.scale",
-    "input_projector.kernel": "feed_forward.intermediate.kernel",
-    "gate_projector.kernel": "feed_forward.gate.kernel",
-    "output_projector.kernel": "feed_forward.output_dense.kernel",
+    "self_attention_layer_norm": "attention_residual.norm",
+    "cross_attention_layer_norm": "cross_residual.norm",
+    "layer_norm": "feed_forward_residual.norm",
+    "input_projector": "feed_forward.intermediate",
+    "gate_projector": "feed_forward.gate",
+    "output_projector": "feed_forward.output_dense",
 }
 _T5_ATTENTION = {
     "query_projector": "synthesizer.query",
@@ -49,31 +47,14 @@ _T5_ATTENTION = {
 }
 
 
-def with_length(
-    options: dict[str, Any], max_length: int | None
-) -> dict[str, Any]:
-    """Returns arguments of a backbone for sequences up to a length."""
-    own = {name: options[name] for name in LENGTHS if name in options}
-    if max_length is None and None in own.values():
-        raise ValueError(
-            "The model accepts sequences of any length. Specify how long they "
-            "may be, as in max_length=512. "
-            "Received: max_length=None"
-        )
-    if max_length is None:
-        return options
-    check_positive("max_length", max_length)
-    lengths = {name: min(max_length, own[name] or max_length) for name in own}
-    return {**options, **lengths}
-
-
 def _own(backbone, clone):
     for holder in holders(backbone):
         check_compares(attention_of(holder))
-    config = with_length(backbone.get_config(), clone.max_length)
+    config = backbone.get_config()
+    for name in ("max_sequence_length", "max_decoder_length"):
+        if name in config:
+            config[name] = shortest(config[name], clone.max_length)
     made = type(backbone).from_config(config)
-    for pair in zip(holders(backbone), holders(made), strict=True):
-        clone.pair(*pair)
     return made, [(backbone, made)]
 
 
@@ -101,17 +82,16 @@ def _task(task, clone, cls):
 
 @register(keras_hub.models.GPT2Backbone)
 def _gpt2(backbone, clone):
-    options = {
+    made = SynthesizerBackbone(
         **{name: getattr(backbone, name) for name in _SIZES},
-        "max_sequence_length": backbone.max_sequence_length,
-        "activation": keras.saving.get_registered_object(
+        max_sequence_length=shortest(
+            backbone.max_sequence_length, clone.max_length
+        ),
+        activation=keras.saving.get_registered_object(
             "keras_hub>gelu_approximate"
         ),
-        "layer_norm_epsilon": 1e-5,
-        "causal": True,
-    }
-    made = SynthesizerBackbone(
-        **with_length(options, clone.max_length),
+        layer_norm_epsilon=1e-5,
+        causal=True,
         synthesizer="V",
         dtype=backbone.dtype_policy,
         name=backbone.name,
@@ -130,65 +110,61 @@ def _gpt2(backbone, clone):
 
 @register(keras_hub.models.T5Backbone)
 def _t5(backbone, clone):
-    """For T5, which does not divide logits by `sqrt(k)`."""
+    if clone.max_length is None:
+        raise ValueError(
+            "The model accepts sequences of any length. Specify how long they "
+            "may be, as in max_length=512. "
+            "Received: max_length=None"
+        )
     tied = backbone.tie_embedding_weights
-    key_dim = (
-        backbone.key_value_dim or backbone.hidden_dim // backbone.num_heads
-    )
-    options = {
-        **{name: getattr(backbone, name) for name in _SIZES},
-        "num_decoder_layers": backbone.num_layers,
-        "key_dim": key_dim,
-        "activation": backbone.activation,
-        "use_gated_activation": backbone.use_gated_activation,
-        "layer_norm_epsilon": backbone.layer_norm_epsilon,
-        "normalization": "rms_normalization",
-        "positions": "t5_relative",
-        "attention_use_bias": False,
-        "feed_forward_use_bias": False,
-        "feed_forward_dropout": backbone.dropout,
-        "scale_output": tied,
-        "tie_embedding_weights": tied,
-        "max_sequence_length": None,
-        "max_decoder_length": None,
-    }
     made = SynthesizerSeq2SeqBackbone(
-        **with_length(options, clone.max_length),
+        **{name: getattr(backbone, name) for name in _SIZES},
+        max_sequence_length=clone.max_length,
+        key_dim=backbone.key_value_dim,
+        activation=backbone.activation,
+        use_gated_activation=backbone.use_gated_activation,
+        layer_norm_epsilon=backbone.layer_norm_epsilon,
+        normalization="rms_normalization",
+        positions="t5_relative",
+        attention_use_bias=False,
+        feed_forward_use_bias=False,
+        feed_forward_dropout=backbone.dropout,
+        scale_output=tied,
+        tie_embedding_weights=tied,
         synthesizer="V",
         dtype=backbone.dtype_policy,
         name=backbone.name,
     )
+    parts = [(backbone.token_embedding, made.token_embedding)]
     for side, stack in (("encoder", made.encoder), ("decoder", made.decoder)):
         layers = getattr(backbone, f"{side}_transformer_layers")
         last = getattr(backbone, f"{side}_layer_norm")
+        parts.append((last, stack.layer_norm))
         table = layers[0].self_attention.relative_attention_bias
-        stack.layer_norm.scale.assign(last.weight)
         stack.position_bias.table.relative_attention_bias.assign(table)
         for old, new in zip(layers, stack.blocks, strict=True):
             clone.pair(old, new)
-            _fill_t5_block(old, new, key_dim**0.5, clone)
-    return made, [(backbone.token_embedding, made.token_embedding)]
+            parts += [
+                (getattr(old, theirs), attrgetter(ours)(new))
+                for theirs, ours in _T5_BLOCK.items()
+                if hasattr(old, theirs)
+            ]
+            _fill_t5_attention(old.self_attention, new.attention, clone)
+            if hasattr(old, "cross_attention"):
+                _fill_t5_attention(
+                    old.cross_attention, new.cross_attention, clone
+                )
+    return made, parts
 
 
-def _fill_t5_block(old, new, scale, clone):
-    for theirs, ours in _T5_BLOCK.items():
-        part, _, weight = theirs.partition(".")
-        if hasattr(old, part):
-            ours, _, own = ours.rpartition(".")
-            layers = getattr(old, part), attrgetter(ours)(new)
-            getattr(layers[1], own).assign(getattr(layers[0], weight))
-            clone.pair(*layers)
-    for theirs, attention in (
-        ("self_attention", new.attention),
-        ("cross_attention", getattr(new, "cross_attention", None)),
-    ):
-        if not hasattr(old, theirs):
-            continue
-        clone.pair(getattr(old, theirs), attention)
-        for name, ours in _T5_ATTENTION.items():
-            projector = attrgetter(f"{theirs}.{name}")(old)
-            projection = attrgetter(ours)(attention)
-            clone.pair(projector, projection)
-            value = ops.convert_to_numpy(projector.kernel)
-            value = value * scale if name == "query_projector" else value
-            projection.kernel.assign(value.reshape(projection.kernel.shape))
+def _fill_t5_attention(old, new, clone):
+    """Copies projections; T5 does not divide logits by `sqrt(k)`."""
+    clone.pair(old, new)
+    for theirs, ours in _T5_ATTENTION.items():
+        projector = getattr(old, theirs)
+        projection = attrgetter(ours)(new)
+        clone.pair(projector, projection)
+        value = ops.convert_to_numpy(projector.kernel)
+        if theirs == "query_projector":
+            value = value * new.key_dim**0.5
+        projection.kernel.assign(value.reshape(projection.kernel.shape))

@@ -63,8 +63,7 @@ def exact(model: Any, max_length: int | None = None) -> Exact:
                 "`keras_synth.surgery.lengthen`. "
                 f"Received: max_length={max_length}"
             )
-    settings = {"max_sequence_length": max_length} if max_length else {}
-    copy = Copy(converted, max_length, settings)
+    copy = Copy(converted, max_length)
     made = copy.of(model)
     origins = {id(new): old for old, new in copy.twins.values()}
     places = []

@@ -11,7 +11,6 @@ from keras_synth._backend.internals import sublayers
 from keras_synth.folding import TableSynthesizer
 from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.surgery.copying import Copy, check_model
-from keras_synth.surgery.decoders import LENGTHS
 from keras_synth.surgery.places import (
     HOLDERS,
     holders,
@@ -23,6 +22,14 @@ from keras_synth.synthesizers import Synthesizer
 _POSITIONS = (
     keras_hub.layers.PositionEmbedding,
     keras_hub.layers.TokenAndPositionEmbedding,
+)
+# Arguments of backbones, blocks, attention and embeddings.
+_LENGTHS = (
+    "max_sequence_length",
+    "max_decoder_length",
+    "max_length",
+    "max_source_length",
+    "sequence_length",
 )
 
 
@@ -146,13 +153,7 @@ def _resized(model, max_length, better, word, change):
     def changed(layer, copy):
         if not isinstance(layer, (StackedBackbone, *HOLDERS, *_POSITIONS)):
             return None
-        config = layer.get_config()
-        if isinstance(layer, StackedBackbone):
-            config = _own_config(config, resized)
-        elif isinstance(layer, HOLDERS):
-            config = _with_length(config, resized)
-        else:
-            config["sequence_length"] = resized(config["sequence_length"])
+        config = _with_lengths(layer.get_config(), resized)
         made = type(layer).from_config(config)
         if not made.built:
             made.build_from_config(layer.get_build_config())
@@ -160,12 +161,7 @@ def _resized(model, max_length, better, word, change):
         copy.pair_parts(layer, made)
         return made
 
-    copy = Copy(
-        changed,
-        max_length if better is min else None,
-        {"max_sequence_length": max_length},
-    )
-    made = copy.of(model)
+    made = Copy(changed, max_length).of(model)
     for old, new in pairs:
         _copy(old, new, change)
     return made
@@ -212,32 +208,18 @@ def _check_better(model, max_length, better, word):
         )
 
 
-def _own_config(config, resized):
-    """The config of a backbone of this package with other lengths."""
-    old = {name: config[name] for name in LENGTHS if name in config}
-    new = {name: resized(length) for name, length in old.items()}
-    for name in config:
-        if name.endswith("synthesizer"):
-            length = max(new.values())
-            if name != "cross_synthesizer":
-                side = LENGTHS[name.startswith("decoder") and len(new) > 1]
-                length = new[side]
-            config[name] = _with_length(
-                config[name], lambda _, length=length: length
-            )
-    return {**config, **new}
-
-
-def _with_length(config, resized):
-    """A config with a function applied to the length of each part."""
+def _with_lengths(config, resized):
+    """A config with a function applied to its lengths, at any depth."""
     if isinstance(config, (list, tuple)):
-        return [_with_length(one, resized) for one in config]
+        return [_with_lengths(one, resized) for one in config]
     if not isinstance(config, dict):
         return config
-    config = {k: _with_length(one, resized) for k, one in config.items()}
-    if config.get("max_length") is not None:
-        config["max_length"] = resized(config["max_length"])
-    return config
+    return {
+        name: resized(value)
+        if name in _LENGTHS and value is not None
+        else _with_lengths(value, resized)
+        for name, value in config.items()
+    }
 
 
 def _copy(source, target, change):

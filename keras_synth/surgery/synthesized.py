@@ -163,7 +163,7 @@ def task_class(task: Any) -> type:
 
 
 def backbone_like(
-    backbone: Any, graph: keras.Model, changes: dict[str, Any]
+    backbone: Any, graph: keras.Model, max_length: int | None
 ) -> SynthesizedBackbone:
     """Returns a backbone of a graph with the attributes of another."""
     cls = BACKBONES.get(type(backbone), SynthesizedBackbone)
@@ -172,7 +172,8 @@ def backbone_like(
         settings, parts = dict(backbone._settings), backbone._parts
     else:
         settings, parts = _attributes(backbone)
-    settings |= {k: x for k, x in changes.items() if k in settings}
+    if max_length is not None and "max_sequence_length" in settings:
+        settings["max_sequence_length"] = max_length
     return cls(
         graph,
         settings,

@@ -222,6 +222,7 @@ def test_parts_of_a_t5_stay_frozen():
     first, second = model.encoder_transformer_layers
     first.self_attention.query_projector.trainable = False
     first.layer_norm.trainable = second.trainable = False
+    model.encoder_layer_norm.trainable = False
     new = graft(model, "V", max_length=10)
     assert len(new.trainable_weights) == len(model.trainable_weights)
     assert not new.encoder.blocks[0].attention.synthesizer.query.trainable
