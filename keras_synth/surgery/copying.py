@@ -11,7 +11,7 @@ from keras_synth.folding.folding import keep_sampler
 from keras_synth.folding.synthesizers import copy_variables
 from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.models.tasks.folding import shortened
-from keras_synth.surgery.synthesized import backbone_like, task_class
+from keras_synth.surgery.synthesized import TASKS, backbone_like
 
 Pairs = list[tuple[keras.Layer, keras.Layer]]
 
@@ -105,7 +105,8 @@ class Copy:
 
     def _task(self, task):
         preprocessor = cut_to(task.preprocessor, self.max_length)
-        made = task_class(task).from_config(
+        cls = TASKS.get(type(task), type(task))
+        made = cls.from_config(
             {
                 **task.get_config(),
                 "backbone": self(task.backbone),

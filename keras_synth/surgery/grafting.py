@@ -89,7 +89,14 @@ def graft(
     made = replaced(source, each)
     for i in chosen:
         old, new = source.places[i].attention, made.places[i].attention
-        v, share = _place_of_v(new.synthesizer, old.num_key_value_heads)
+        found = _v_of(new.synthesizer, old.num_key_value_heads)
+        if found is None:
+            raise ValueError(
+                "To keep the outputs of the model, the synthesizer needs V in "
+                'all heads, as in "R+V", without rotary positions, and with as '
+                f"many keys as before. Received: synthesizer={synthesizer!r}"
+            )
+        v, share = found
         copy_heads(old, new, v)
         _silence(new.synthesizer, v)
         for weight in v.query.weights:  # (d, H, k), (H, k)
@@ -109,29 +116,15 @@ def _checked_layers(layers, number):
     return chosen
 
 
-# --- where V is ---------------------------------------------------------------
+def _v_of(synthesizer, shared, share=1.0):
+    """The dot products of all heads, and their alpha, or `None` without them.
 
-
-def _place_of_v(synthesizer, shared):
-    """The dot products of all heads, and their alpha `(H,)` or `(1,)`.
-
-    `shared` is its `num_key_value_heads` in the model.
+    `shared` is their `num_key_value_heads`, and `share` the alpha of this part.
     """
-    found = _search(synthesizer, shared, np.ones(1, "float32"))
-    if found is None:
-        raise ValueError(
-            "To keep the outputs of the model, the synthesizer needs V in all "
-            'heads, as in "R+V", without rotary positions, and with as many '
-            f"keys as before. Received: synthesizer={synthesizer!r}"
-        )
-    return found
-
-
-def _search(synthesizer, shared, share):
     if type(synthesizer) is DotProductSynthesizer:
         if synthesizer.rotary or synthesizer.num_key_value_heads != shared:
             return None
-        return synthesizer, share
+        return synthesizer, np.atleast_1d(share)  # (H,) or (1,)
     if not isinstance(synthesizer, MixtureSynthesizer):
         return None
     alphas = synthesizer.tables().get("alphas")  # of parts except biases
@@ -139,13 +132,10 @@ def _search(synthesizer, shared, share):
         alphas = iter(ops.convert_to_numpy(alphas))
     for part in synthesizer.synthesizers:
         mixed = alphas is not None and not part.is_bias
-        found = _search(part, shared, share * next(alphas) if mixed else share)
+        found = _v_of(part, shared, share * next(alphas) if mixed else share)
         if found is not None:
             return found
     return None
-
-
-# --- weights ------------------------------------------------------------------
 
 
 def _silence(synthesizer, v):

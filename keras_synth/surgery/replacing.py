@@ -13,7 +13,7 @@ from keras_synth.mixers import registry
 from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.surgery import decoders, vision  # noqa: F401 (rows)
 from keras_synth.surgery.conversions import ATTENTION, CONVERSIONS, converted
-from keras_synth.surgery.copying import Copy, Pairs, check_model
+from keras_synth.surgery.copying import Copy, check_model
 from keras_synth.surgery.places import (
     attention_of,
     holders,
@@ -117,6 +117,7 @@ def replaced(
     index = {
         id(place.holder): (identifier, place.max_length)
         for place, identifier in zip(source.places, each, strict=True)
+        if identifier != "V"
     }
 
     def change(layer, copy):
@@ -125,7 +126,7 @@ def replaced(
         if id(layer) not in index:
             return None
         made = _holder(layer, *index[id(layer)], share_keys)
-        return made, parts_of(layer, made, index[id(layer)][0])
+        return made, _parts(layer, made)
 
     copy = Copy(change)
     model = copy.of(source.model)
@@ -133,45 +134,41 @@ def replaced(
         place._replace(holder=copy.twins[id(place.holder)][1])
         for place in source.places
     ]
-    for old, new, own in zip(source.places, places, each, strict=True):
-        if own == "V":  # a copy, with the flags of its parts
-            continue
-        weights = old.attention.weights
-        is_trained = any(weight.trainable for weight in weights)
-        set_trainable(new.attention, old.attention.trainable and is_trained)
+    for old, new in zip(source.places, places, strict=True):
+        if id(old.holder) in index:
+            weights = old.attention.weights
+            is_trained = any(weight.trainable for weight in weights)
+            set_trainable(new.attention, old.attention.trainable and is_trained)
     return Exact(model, places)
 
 
 def _holder(layer, identifier, max_length, share_keys):
     """A layer with another synthesizer, built."""
     config = layer.get_config()
-    if identifier != "V":
-        registry.check(identifier, layer.num_heads, max_length)
-        if isinstance(layer, SyntheticAttention) or not registry.is_mixer(
-            layer.synthesizer
-        ):
-            config["synthesizer"] = identifier
-            attention = config
-        else:  # with options of its attention layer
-            template = keras.saving.serialize_keras_object(layer.attention)
-            template.pop("build_config", None)
-            template["config"] |= {
-                "synthesizer": identifier,
-                "max_length": max_length,
-            }
-            config["synthesizer"], attention = template, template["config"]
-        if not share_keys:
-            attention.pop("num_key_value_heads", None)
-        config["max_length"] = max_length
+    registry.check(identifier, layer.num_heads, max_length)
+    if isinstance(layer, SyntheticAttention) or not registry.is_mixer(
+        layer.synthesizer
+    ):
+        config["synthesizer"] = identifier
+        attention = config
+    else:  # with options of its attention layer
+        template = keras.saving.serialize_keras_object(layer.attention)
+        template.pop("build_config", None)
+        template["config"] |= {
+            "synthesizer": identifier,
+            "max_length": max_length,
+        }
+        config["synthesizer"], attention = template, template["config"]
+    if not share_keys:
+        attention.pop("num_key_value_heads", None)
+    config["max_length"] = max_length
     made = type(layer).from_config(config)
     made.build_from_config(layer.get_build_config())
     return made
 
 
-def parts_of(old: Any, new: Any, identifier: Identifier = "") -> Pairs:
-    """Returns the pairs of equal parts of layers with attention."""
-    if identifier == "V":
-        return [(old, new)]
+def _parts(old, new):
+    """The pairs of parts that do not depend on the synthesizer."""
     if isinstance(old, SyntheticAttention):
         return []
     names = ["attention_residual", "feed_forward", "feed_forward_residual"]
@@ -183,14 +180,15 @@ def parts_of(old: Any, new: Any, identifier: Identifier = "") -> Pairs:
 def _own_backbone(backbone, copy, index):
     config = backbone.get_config()
     blocks = holders(backbone)
-    each = [index[id(block)][0] for block in blocks]
+    each = [index.get(id(block), ("V",))[0] for block in blocks]
     first = config["num_layers"]
     config["synthesizer"] = each[:first]
     if "num_decoder_layers" in config:
         config["decoder_synthesizer"] = each[first:]
     made = type(backbone).from_config(config)
-    for old, new, identifier in zip(blocks, holders(made), each, strict=True):
-        copy.pair(old, new, parts_of(old, new, identifier))
+    for old, new in zip(blocks, holders(made), strict=True):
+        changed = id(old) in index
+        copy.pair(old, new, _parts(old, new) if changed else [(old, new)])
     new_layers = {layer.name: layer for layer in made.layers}
     return made, [
         (old, new_layers[old.name])

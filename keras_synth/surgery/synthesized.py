@@ -131,35 +131,26 @@ def _multiplications(backbone, length, source_length):
 # --- classes ------------------------------------------------------------------
 
 
-def _make(base, name, **attributes):
-    bases = base if isinstance(base, tuple) else (base,)
+def _make(name, *bases, **attributes):
     cls = type(f"Synthesized{name}", bases, attributes)
     cls.__module__, cls.__doc__ = __name__, f"{name} with synthesizers."
     globals()[cls.__name__] = cls  # for pickle
     return keras.saving.register_keras_serializable("keras_synth")(cls)
 
 
-def _hub(name):
-    return getattr(keras_hub.models, name, None)
-
-
 BACKBONES: dict[Any, Any] = {
-    cls: _make((SynthesizedBackbone, cls), cls.__name__)
-    for cls in (_hub(f"{name}Backbone") for name in FAMILIES)
+    cls: _make(cls.__name__, SynthesizedBackbone, cls)
+    for name in FAMILIES
+    for cls in [getattr(keras_hub.models, f"{name}Backbone", None)]
     if cls is not None
 }
 TASKS: dict[Any, Any] = {
-    cls: _make(cls, cls.__name__, backbone_cls=BACKBONES[backbone])
+    cls: _make(cls.__name__, cls, backbone_cls=BACKBONES[backbone])
     for cls in vars(keras_hub.models).values()
     if isinstance(cls, type) and issubclass(cls, keras_hub.models.Task)
     for backbone in [getattr(cls, "backbone_cls", None)]
     if backbone in BACKBONES
 }
-
-
-def task_class(task: Any) -> type:
-    """Returns the class of a task around a copy of its backbone."""
-    return TASKS.get(type(task), type(task))
 
 
 def backbone_like(
