@@ -114,18 +114,19 @@ def replaced(
     layers with another synthesizer. Their heads can share keys and values only
     if `share_keys`.
     """
-    index = {
-        id(place.holder): (identifier, place.max_length)
+    configs = {
+        id(place.holder): _config(place, identifier, share_keys)
         for place, identifier in zip(source.places, each, strict=True)
         if identifier != "V"
     }
 
     def change(layer, copy):
         if isinstance(layer, StackedBackbone):
-            return _own_backbone(layer, copy, index)
-        if id(layer) not in index:
+            return _own_backbone(layer, copy, configs)
+        if id(layer) not in configs:
             return None
-        made = _holder(layer, *index[id(layer)], share_keys)
+        made = type(layer).from_config(configs[id(layer)])
+        made.build_from_config(layer.get_build_config())
         return made, _parts(layer, made)
 
     copy = Copy(change)
@@ -135,15 +136,16 @@ def replaced(
         for place in source.places
     ]
     for old, new in zip(source.places, places, strict=True):
-        if id(old.holder) in index:
+        if id(old.holder) in configs:
             weights = old.attention.weights
             is_trained = any(weight.trainable for weight in weights)
             set_trainable(new.attention, old.attention.trainable and is_trained)
     return Exact(model, places)
 
 
-def _holder(layer, identifier, max_length, share_keys):
-    """A layer with another synthesizer, built."""
+def _config(place, identifier, share_keys):
+    """The config of a layer with another synthesizer."""
+    layer, max_length = place.holder, place.max_length
     config = layer.get_config()
     registry.check(identifier, layer.num_heads, max_length)
     if isinstance(layer, SyntheticAttention) or not registry.is_mixer(
@@ -161,10 +163,7 @@ def _holder(layer, identifier, max_length, share_keys):
         config["synthesizer"], attention = template, template["config"]
     if not share_keys:
         attention.pop("num_key_value_heads", None)
-    config["max_length"] = max_length
-    made = type(layer).from_config(config)
-    made.build_from_config(layer.get_build_config())
-    return made
+    return {**config, "max_length": max_length}
 
 
 def _parts(old, new):
@@ -177,17 +176,20 @@ def _parts(old, new):
     return [(getattr(old, name), getattr(new, name)) for name in names]
 
 
-def _own_backbone(backbone, copy, index):
+def _own_backbone(backbone, copy, configs):
     config = backbone.get_config()
     blocks = holders(backbone)
-    each = [index.get(id(block), ("V",))[0] for block in blocks]
+    each = [
+        (configs.get(id(block)) or block.get_config())["synthesizer"]
+        for block in blocks
+    ]
     first = config["num_layers"]
     config["synthesizer"] = each[:first]
     if "num_decoder_layers" in config:
         config["decoder_synthesizer"] = each[first:]
     made = type(backbone).from_config(config)
     for old, new in zip(blocks, holders(made), strict=True):
-        changed = id(old) in index
+        changed = id(old) in configs
         copy.pair(old, new, _parts(old, new) if changed else [(old, new)])
     new_layers = {layer.name: layer for layer in made.layers}
     return made, [

@@ -107,6 +107,21 @@ def test_whatever_is_added_begins_without_effect(synthesizer):
     check_same(model, graft(model, synthesizer))
 
 
+@pytest.mark.parametrize("chosen", [None, [1]])
+def test_options_of_attention_stay(chosen, tmp_path):
+    name = "attention(V, num_key_value_heads=1, dropout=0.3)"
+    model = noisy(models.SynthesizerBackbone(**SIZES, synthesizer=name), 0.2)
+    new = graft(model, "R+V", layers=chosen)
+    for block in new.stack.blocks:
+        assert block.attention.num_key_value_heads == 1
+        assert block.attention.get_config()["dropout"] == 0.3
+    new.save(tmp_path / "new.keras")
+    check_same(model, keras.saving.load_model(tmp_path / "new.keras"))
+    longer = lengthen(new, 12)
+    check_same(model, longer)
+    assert longer(inputs(longer, 12)).shape == (B, 12, 8)
+
+
 def test_some_blocks_and_shorter_sequences():
     model = trained("roberta")
     grafted = graft(model, "R+V", max_length=8, layers=[1])
