@@ -194,7 +194,7 @@ def locked(folder):
             "another --output"
         ) from error
     with lock:
-        for left_over in folder.rglob(".*-partial"):  # of a killed process
+        for left_over in folder.rglob(".*partial"):  # of a killed process
             if left_over.is_dir():
                 shutil.rmtree(left_over, ignore_errors=True)
             else:

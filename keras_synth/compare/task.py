@@ -242,19 +242,19 @@ class Task:
             options["num_segments"] = 2 if notes["pairs"] else 0
         if settings.get("init"):
             return start.backbone(cls, variant, seed, settings, **options)
-        width = settings["hidden_dim"]
-        return cls(
-            vocabulary_size=notes["vocabulary_size"],
-            num_layers=settings["num_layers"],
-            num_heads=settings["num_heads"],
-            hidden_dim=width,
-            intermediate_dim=settings["intermediate_dim"] or 4 * width,
-            synthesizer=variant,
-            dropout=settings["dropout"],
-            max_sequence_length=settings["sequence_length"],
-            **self.new,
-            **options,
-        )
+        names = "num_layers", "num_heads", "hidden_dim", "dropout"
+        sizes = {name: settings[name] for name in names}
+        width = settings["intermediate_dim"] or 4 * settings["hidden_dim"]
+        sizes |= {
+            "vocabulary_size": notes["vocabulary_size"],
+            "intermediate_dim": width,
+            "max_sequence_length": settings["sequence_length"],
+        }
+        return cls(**self.arguments(variant, {**sizes, **options}))
+
+    def arguments(self, variant, sizes):
+        """Returns the arguments of a new backbone."""
+        return {"synthesizer": variant, **sizes, **self.new}
 
     def loss(self, settings):
         """Returns the loss of logits."""

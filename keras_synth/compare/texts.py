@@ -208,21 +208,8 @@ class SpanCorruption(Texts):
             **options,
         )
 
-    def backbone(self, cls, variant, seed, settings, notes):
-        width, heads = settings["hidden_dim"], settings["num_heads"]
-        return cls(
-            **keras_synth.models.config(
-                "t5_tiny",
-                variant,
-                vocabulary_size=notes["vocabulary_size"],
-                num_layers=settings["num_layers"],
-                num_heads=heads,
-                key_dim=width // heads,
-                cross_num_heads=heads,
-                cross_key_dim=width // heads,
-                hidden_dim=width,
-                intermediate_dim=settings["intermediate_dim"] or 4 * width,
-                dropout=settings["dropout"],
-                max_sequence_length=settings["sequence_length"],
-            )
-        )
+    def arguments(self, variant, sizes):
+        heads = sizes["num_heads"]
+        sizes |= {"key_dim": sizes["hidden_dim"] // heads}
+        sizes |= {"cross_num_heads": heads, "cross_key_dim": sizes["key_dim"]}
+        return keras_synth.models.config("t5_tiny", variant, **sizes)

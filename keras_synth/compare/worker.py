@@ -13,7 +13,6 @@ import pathlib
 import re
 import shutil
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -27,7 +26,6 @@ from keras_synth.compare import own
 from keras_synth.compare.data import read_arrays
 from keras_synth.compare.files import writing
 from keras_synth.compare.tasks import TASKS
-from keras_synth.models.saving.model import replace_preset
 
 # Other runs could not write their files either.
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
@@ -44,7 +42,7 @@ A `{model}` with the attention {variant!r}, trained by
 {command}
 ```
 
-Its results are in `runs/{name}.json`.{score}
+Its results are in `runs/{name}.json`. Test: {score}.
 
 To load it, in the folder where the command was run:
 
@@ -167,16 +165,11 @@ def train(spec, emit):
         verbose=0,
     ).history
     seconds = time.perf_counter() - began
-    if spec["preset"]:
-        model.preprocessor = task.preprocessor(settings, arrays.notes)
-        use = task.use(arrays.notes)
-        save(model, spec, card(model, spec, use))
-        model.preprocessor = None
     figures = task.test(model, test, arrays, settings)
     if spec["preset"]:
-        score = f" Test: {task.score(settings).text(figures['score'])}."
-        with writing(pathlib.Path(spec["preset"], "README.md")) as file:
-            file.write(card(model, spec, use, score))
+        model.preprocessor = task.preprocessor(settings, arrays.notes)
+        score = task.score(settings).text(figures["score"])
+        save(model, spec, card(model, spec, task.use(arrays.notes), score))
     return {
         **figures,
         "history": {k: [float(x) for x in y] for k, y in history.items()},
@@ -190,34 +183,34 @@ def train(spec, emit):
     }
 
 
-def card(model, spec, use, score=""):
+def card(model, spec, use, score):
     """Returns the text about a preset, with code that loads and uses it."""
     settings = {k: x for k, x in spec["settings"].items() if k != "init"}
-    own_fields = {
-        "model": type(model).__name__,
-        "settings": json.dumps(settings, indent=1),
-        "preset": os.path.relpath(spec["preset"], spec["folder"]),
-        "code": own.registration(spec["variant"]),
-        "use": use,
-        "score": score,
-    }
-    return CARD.format(**{**spec, **own_fields})
+    return CARD.format(
+        variant=spec["variant"],
+        command=spec["command"],
+        name=spec["name"],
+        model=type(model).__name__,
+        settings=json.dumps(settings, indent=1),
+        preset=os.path.relpath(spec["preset"], spec["folder"]),
+        code=own.registration(spec["variant"]),
+        use=use,
+        score=score,
+    )
 
 
 def save(model, spec, card):
-    """Saves a model as a preset, which replaces an older one as a whole."""
+    """Saves a model as a preset with a card, which replace older ones."""
     folder = pathlib.Path(spec["preset"])
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory("-partial", ".", folder.parent) as made:
-        # On a full disk, HDF5 may end the process.
-        room = 4 * model.count_params() + 2**20
-        if shutil.disk_usage(made).free < room:
-            reason = os.strerror(errno.ENOSPC)
-            raise OSError(errno.ENOSPC, reason, str(folder))
-        preset = pathlib.Path(made, "preset")
-        model.save_to_preset(str(preset))
-        (preset / "README.md").write_text(card, encoding="utf-8")
-        replace_preset(preset, folder)
+    # On a full disk, HDF5 may end the process.
+    room = 4 * model.count_params() + 2**20
+    if shutil.disk_usage(folder.parent).free < room:
+        reason = os.strerror(errno.ENOSPC)
+        raise OSError(errno.ENOSPC, reason, str(folder))
+    model.save_to_preset(folder)
+    with writing(folder / "README.md") as file:
+        file.write(card)
 
 
 def counted(model, length):
