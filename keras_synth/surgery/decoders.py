@@ -19,7 +19,7 @@ from keras_synth.surgery.conversions import (
     register,
 )
 from keras_synth.surgery.copying import cut_to
-from keras_synth.surgery.places import attention_of, holders
+from keras_synth.surgery.places import holders
 
 # Arguments of KerasHub's decoders.
 _SIZES = (
@@ -48,8 +48,8 @@ _T5_ATTENTION = {
 
 
 def _own(backbone, clone):
-    for holder in holders(backbone):
-        check_compares(attention_of(holder))
+    for block in holders(backbone):
+        check_compares(block.attention)
     config = backbone.get_config()
     for name in ("max_sequence_length", "max_decoder_length"):
         if name in config:
@@ -62,22 +62,21 @@ for _class in (SynthesizerBackbone, SynthesizerSeq2SeqBackbone):
     register(_class, _own)
 
 
-@register(keras_hub.models.GPT2CausalLM)
-def _gpt2_causal_lm(task, clone):
-    return _task(task, clone, models.SynthesizerCausalLM)
-
-
-@register(keras_hub.models.T5Seq2SeqLM)
-def _t5_seq2seq_lm(task, clone):
-    return _task(task, clone, models.SynthesizerSeq2SeqLM)
-
-
-def _task(task, clone, cls):
+def _task(task, clone):
     """A task with the embedding as its output layer."""
     preprocessor = cut_to(task.preprocessor, clone.max_length)
+    cls = _TASKS[type(task)]
     made = cls(clone(task.backbone), preprocessor=preprocessor)
     keep_sampler(task, made)
     return made
+
+
+_TASKS = {
+    keras_hub.models.GPT2CausalLM: models.SynthesizerCausalLM,
+    keras_hub.models.T5Seq2SeqLM: models.SynthesizerSeq2SeqLM,
+}
+for _class in _TASKS:
+    register(_class, _task)
 
 
 @register(keras_hub.models.GPT2Backbone)

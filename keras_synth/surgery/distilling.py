@@ -117,16 +117,14 @@ class Distillation(keras.Model):
         return self.student.trainable_variables if self.trainable else []
 
     @property
-    def trainable_weights(self) -> list[Any]:
-        return self.trainable_variables
-
-    @property
     def non_trainable_variables(self) -> list[Any]:
         return _without(self.variables, self.trainable_variables)
 
     @property
     def non_trainable_weights(self) -> list[Any]:
         return _without(self.weights, self.trainable_variables)
+
+    trainable_weights = trainable_variables
 
     def compile(self, optimizer: Any = "adamw", **kwargs: Any) -> None:
         """Configures `fit`.

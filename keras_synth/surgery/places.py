@@ -42,11 +42,6 @@ def holders(model: Any, cross: bool = False) -> list[Any]:
     return [*found.values()]
 
 
-def attention_of(holder: Any) -> Any:
-    """Returns the self-attention of a block, or the attention layer itself."""
-    return getattr(holder, "attention", holder)
-
-
 def static_length(holder: Any) -> int | None:
     """Returns the length of the sequences of a layer's call, if it is known."""
     sequences = _sequences(holder)

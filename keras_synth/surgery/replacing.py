@@ -15,7 +15,6 @@ from keras_synth.surgery import decoders, vision  # noqa: F401 (rows)
 from keras_synth.surgery.conversions import ATTENTION, CONVERSIONS, converted
 from keras_synth.surgery.copying import Copy, check_model
 from keras_synth.surgery.places import (
-    attention_of,
     holders,
     max_length_of,
     static_length,
@@ -38,7 +37,7 @@ class Place(NamedTuple):
 
     @property
     def attention(self) -> Any:
-        return attention_of(self.holder)
+        return getattr(self.holder, "attention", self.holder)
 
 
 class Exact(NamedTuple):
@@ -205,7 +204,8 @@ def copy_heads(old: Any, new: Any, v: Any, order: Any = None) -> None:
     With an array of `order`, heads have this order and separate values. The
     first of them are the heads of `v`, which can be `None`.
     """
-    heads = shared = slice(None)
+    heads: Any = slice(None)
+    shared = heads
     if order is not None:
         times = old.num_heads // (old.num_key_value_heads or old.num_heads)
         heads, shared = order, order // times

@@ -34,7 +34,10 @@ class ModelStates:
         self.model = model
         self.layers = []
         if hidden_states:
-            self.layers = holders(model) or _origins(model)
+            self.layers = holders(model)
+            if not self.layers:
+                places = exact(model, max_length_of(model) or 1).places
+                self.layers = [place.origin for place in places]
         outputs = _named(model, outputs_of(model))
         self.widths = {name: x.shape[-1] for name, x in outputs.items()}
 
@@ -56,12 +59,6 @@ class ModelStates:
                 for name in self.widths
             ],
         }
-
-
-def _origins(model):
-    """The layers of a model that contain attention."""
-    places = exact(model, max_length_of(model) or 1).places
-    return [place.origin for place in places]
 
 
 @contextlib.contextmanager
