@@ -116,6 +116,7 @@ def _add_options(parser, command):
     add("--no-header", dest="header", action="store_false")
     add("--delimiter", help="of columns", metavar="X")
     add("--skip-empty", action="store_true", help="ignore empty rows")
+    parser.set_defaults(header=None, skip_empty=None)
     add = parser.add_argument_group("runs").add_argument
     several = command == "compare"
     many, end = ("+", "s") if several else (1, "")
@@ -207,26 +208,23 @@ def _train(given):
 
 def _source(given):
     """Returns the `Source` of the options, or of the task."""
-    defaults = {"header": True, "skip_empty": False}
-    options = {
-        name: getattr(given, name)
-        for name in ("format", "header", "delimiter", "skip_empty")
-        if getattr(given, name) != defaults.get(name)
-    }
-    for name in ("text", "label"):
-        columns = getattr(given, name)
-        if columns:
-            if not given.header:
-                columns = [int(x) if x.isdigit() else x for x in columns]
-            options[name] = columns if columns[1:] else columns[0]
-    if given.delimiter == "\\t":
+    names = "format", "header", "delimiter", "skip_empty", "text", "label"
+    options = {name: getattr(given, name) for name in names}
+    options = {k: x for k, x in options.items() if x is not None}
+    if not given.data:
+        others = "validation_data", "test_data"
+        without = [*options, *(x for x in others if getattr(given, x))]
+        if without:
+            flags = {"header": "--no-header"}
+            words = ", ".join(flags.get(x, option(x)) for x in without)
+            raise ValueError(f"{words} needs --data. Received: no --data")
+    if options.get("delimiter") == "\\t":
         options["delimiter"] = "\t"
-    others = "validation_data", "test_data"
-    without = [*options, *(x for x in others if getattr(given, x))]
-    if without and not given.data:
-        flags = {"header": "--no-header"}
-        names = ", ".join(flags.get(x, option(x)) for x in without)
-        raise ValueError(f"{names} needs --data. Received: no --data")
+    for name in {"text", "label"} & {*options}:
+        columns = options[name]
+        if not options.get("header", True):
+            columns = [int(x) if x.isdigit() else x for x in columns]
+        options[name] = columns if columns[1:] else columns[0]
     paths = map(pathlib.Path, given.data)
     if given.data and (given.format or format_of(*paths)) in TABLES:
         options = TASKS[given.task].options | options
@@ -249,11 +247,9 @@ def check_variant(name, task, settings):
 
 
 def _report(given):
-    from rich.console import Console
+    from keras_synth.compare.report import report  # it imports pandas
 
-    from keras_synth.compare.report import report
-
-    report(given.output, Console())
+    report(given.output)
     return 0
 
 

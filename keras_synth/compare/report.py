@@ -46,7 +46,7 @@ def read(folder):
     return found
 
 
-def report(folder, console):
+def report(folder):
     """Prints the tables of a folder's results, and writes its reports."""
     import jinja2
 
@@ -54,7 +54,7 @@ def report(folder, console):
     groups = grouped(read(folder))
     sections = [section(group, groups) for group in groups]
     for made in sections:
-        console.print(f"\n{made['title']}\n", markup=False, highlight=False)
+        print(f"\n{made['title']}\n")
         print(made["table"].to_string(index=False))
     with writing(folder / "results.csv") as file:
         rows = pd.concat(map(frame, groups), ignore_index=True)

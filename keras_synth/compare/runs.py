@@ -234,7 +234,7 @@ def run_all(comparison, wanted, resume, jobs=1, ray=None, gpus=0):
         launcher = functools.partial(on_ray, address=ray, gpus=gpus)
     failed = complete(comparison, todo, launcher, console)
     if len(failed) < len(wanted):
-        report(folder, console)
+        report(folder)
     return failed
 
 
