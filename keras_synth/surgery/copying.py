@@ -141,8 +141,11 @@ class Copy:
 
     def _check_shared(self):
         """Raises if layers no longer share a weight."""
+        layers = [
+            x for x in self.twins.values() if isinstance(x[0], keras.Layer)
+        ]
         owners: dict[int, list] = {}
-        for old, new in self._pairs():
+        for old, new in [*layers, *self._equal]:
             for weight in old.weights:
                 owners.setdefault(id(weight), []).append((old, new))
         for shared in owners.values():
@@ -163,12 +166,6 @@ class Copy:
         for layer in (model, *sublayers(model)):
             if id(layer) in self.twins:
                 set_trainable(self.twins[id(layer)][1], layer.trainable)
-
-    def _pairs(self):
-        layers = [
-            x for x in self.twins.values() if isinstance(x[0], keras.Layer)
-        ]
-        return [*layers, *self._equal]
 
 
 def is_graph(layer: Any) -> bool:

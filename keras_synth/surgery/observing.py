@@ -9,25 +9,22 @@ from keras import ops
 
 from keras_synth._backend.execution import without_gradients
 from keras_synth.analysis import averages
-from keras_synth.analysis.averages import Averages
 from keras_synth.analysis.recording import CapturedAttention, Recorder
 from keras_synth.mixers.call import OBSERVER, Call
 from keras_synth.surgery.places import inputs_of
 from keras_synth.surgery.replacing import Exact
 from keras_synth.types import Tensor
 
-BATCH_SIZE = 32
-
 
 def averages_of(
     source: Exact, data: Iterable[dict[str, Any]]
-) -> list[Averages]:
+) -> list[averages.Averages]:
     """Returns the average weights of each place of a model.
 
     They are over pairs of a real token and a token that it can see.
     """
     found = [
-        Averages(place.attention.num_heads, place.max_length or 1)
+        averages.Averages(place.attention.num_heads, place.max_length or 1)
         for place in source.places
     ]
 
@@ -105,7 +102,7 @@ def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
             isinstance(x, (dict, tuple)) for x in data
         ):
             data = dict(zip(_inputs(model), data, strict=True))
-    for batch in averages.batches(data, BATCH_SIZE):
+    for batch in averages.batches(data):
         yield _checked(model, batch)
 
 

@@ -221,7 +221,7 @@ def copy_heads(old: Any, new: Any, v: Any, order: Any = None) -> None:
 
 
 def _take(old, new, kernel_axis, bias_axis, heads):
-    """Copies some heads of a projection, and a bias, which may have none."""
+    """Copies some heads of a projection and its bias, if that has heads."""
     for name, axis in (("kernel", kernel_axis), ("bias", bias_axis)):
         weight = getattr(old, name)
         if weight is not None:

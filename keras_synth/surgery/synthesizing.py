@@ -133,14 +133,9 @@ def _checked_heads(by, source):
         return None
     pairs = [by] if isinstance(by, str) else [*by]
     numbers = [place.attention.num_heads for place in source.places]
+    known = {(i, head) for i, x in enumerate(numbers) for head in range(x)}
     for pair in pairs:
-        inside = (
-            isinstance(pair, (tuple, list))
-            and len(pair) == 2
-            and 0 <= pair[0] < len(numbers)
-            and 0 <= pair[1] < numbers[pair[0]]
-        )
-        if not inside:
+        if not isinstance(pair, (tuple, list)) or tuple(pair) not in known:
             raise ValueError(
                 '`by` must be "input_dependence" or pairs (layer, head). The '
                 f"attention layers 0 to {len(numbers) - 1} have {numbers} "
