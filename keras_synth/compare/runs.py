@@ -22,6 +22,8 @@ from keras_synth.version import __version__
 
 BACKENDS = ("jax", "tensorflow", "torch")
 LAST_LINES = 5  # of a failed run's error, or of its log
+# Files of `writing`, and folders of presets, after a process was killed.
+LEFT_OVER = (".*-????????-partial", ".????????.partial")
 RAY_RETRIES = 3  # of a run whose machine died
 
 
@@ -194,11 +196,12 @@ def locked(folder):
             "another --output"
         ) from error
     with lock:
-        for left_over in folder.rglob(".*partial"):  # of a killed process
-            if left_over.is_dir():
-                shutil.rmtree(left_over, ignore_errors=True)
-            else:
-                left_over.unlink(missing_ok=True)
+        for pattern in LEFT_OVER:
+            for path in folder.rglob(pattern):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
         yield folder
 
 

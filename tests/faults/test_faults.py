@@ -207,6 +207,19 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
         pass
 
 
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
+    other = tmp_path / ".rsync-partial"
+    file = tmp_path / "runs" / ".a.json-0123abcd-partial"
+    folder = tmp_path / "presets" / ".abcd_123.partial"
+    for path in (other, file.parent, folder):
+        path.mkdir(parents=True)
+    file.touch()
+    with runs.locked(tmp_path):
+        assert other.exists()
+        assert not file.exists()
+        assert not folder.exists()
+
+
 def test_a_process_that_dies_is_a_failed_run(tmp_path, monkeypatch):
     monkeypatch.setattr(runs.sys, "executable", "/bin/false")
     spec = {"backend": BACKEND, "log": str(tmp_path / "log.txt")}
