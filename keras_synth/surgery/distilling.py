@@ -300,26 +300,21 @@ def _check_models(student, teacher):
 
 def _check_pair(student, teacher, shares):
     """Raises unless the states of both models can be compared."""
+    models = student.model, teacher.model
     sizes = [
-        (
-            f"`{name}`",
-            *(getattr(x.model, name, None) for x in (student, teacher)),
-        )
+        (f"`{name}`", *(getattr(model, name, None) for model in models))
         for name in ("hidden_dim", "vocabulary_size")
     ]
     layers = (
         "number of attention layers, unless `hidden_states=0.0` leaves them out"
     )
     sizes.append((layers, len(student.layers), len(teacher.layers)))
-    widths = student.widths, teacher.widths
-    names = [name for name in widths[1] if name in widths[0]]
-    student.widths, teacher.widths = (
-        {name: own[name] for name in names} for own in widths
-    )
+    names = [name for name in teacher.widths if name in student.widths]
+    for states in (student, teacher) if names else ():
+        states.widths = {name: states.widths[name] for name in names}
     if "outputs" in shares:
-        if names:
-            widths = student.widths, teacher.widths
-        sizes.append(("outputs, by name and width", *widths))
+        both = student.widths, teacher.widths
+        sizes.append(("outputs, by name and width", *both))
     for name, own, other in sizes:
         if own != other and None not in (own, other):
             raise ValueError(
