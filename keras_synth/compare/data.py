@@ -244,7 +244,8 @@ def read_arrays(path):
     content = hashlib.sha256(json.dumps(notes, sort_keys=True).encode())
     splits: dict[str, dict] = {name: {} for name in SPLITS}
     for name, values in sorted(arrays.items()):
-        content.update(name.encode() + values.tobytes())
+        content.update(f"{name} {values.dtype} {values.shape}".encode())
+        content.update(values.tobytes())
         split, _, feature = name.partition("/")
         splits[split][feature] = values
     return Arrays(**splits, notes=notes, digest=content.hexdigest()[:16])

@@ -140,6 +140,15 @@ def prepare(task, settings, file, folder, **options):
     return data.read_arrays(path)
 
 
+@pytest.mark.once
+def test_arrays_of_other_shapes_and_dtypes_are_other_data(tmp_path):
+    found = set()
+    for x in (np.zeros((2, 3)), np.zeros((3, 2)), np.zeros((2, 3), "int64")):
+        data.write_arrays(tmp_path / "a.npz", [{"x": x}] * 3, {})
+        found.add(data.read_arrays(tmp_path / "a.npz").digest)
+    assert len(found) == 3
+
+
 def test_pairs_have_two_texts(tmp_path):
     file = tmp_path / "a.csv"
     rows = [f"a {i},b,c,{i % 2}\n" for i in range(40)]
