@@ -8,6 +8,7 @@ from arrays import padding
 from assertions import close, equal
 from backend import numpy, some_on_each_backend
 from language_models import (
+    LENGTH,
     VOCABULARY,
     WORDS,
     assert_writes_as_without_caches,
@@ -74,6 +75,28 @@ def test_translating_with_caches_is_translating_without(options, prompts):
     """Sources and prompts of unequal lengths, to the end of the target."""
     texts = {"encoder_text": TEXTS[:3], "decoder_text": prompts}
     assert_writes_as_without_caches(translator(**options), texts)
+
+
+def test_a_translator_decodes_in_steps_of_your_own():
+    model = translator("R", cross_synthesizer="V")
+    ids = np.random.default_rng(0).integers(5, 9, (2, LENGTH + 6))
+    features = tensors(
+        {
+            "encoder_token_ids": ids[:, 6:],
+            "encoder_padding_mask": padding(LENGTH, 5, size=LENGTH),
+            "decoder_token_ids": ids[:, :6],
+            "decoder_padding_mask": np.ones((2, 6)),
+        }
+    )
+    sources, real, targets, _ = features.values()
+    remembered, steps = model.call_encoder(sources, real), []
+    caches = model.backbone.decoder.make_caches(2, 6)
+    for at in range(0, 6, 2):
+        logits, _, caches = model.call_decoder_with_cache(
+            targets[:, at : at + 2], caches, at, remembered, real
+        )
+        steps.append(numpy(logits))
+    close(np.concatenate(steps, axis=1), model(features))
 
 
 def test_generate_returns_a_string_for_a_string_and_a_list_for_a_list():
