@@ -177,12 +177,45 @@ def set_keras_mask(x: Any, mask: Any) -> None:
     x._keras_mask = mask
 
 
+class _Masked(keras.layers.Layer):
+    """Returns a tensor; `mask` is its mask, or the one passed with it."""
+
+    def __init__(self) -> None:
+        super().__init__(autocast=False, name="masked")
+        self.supports_masking = True
+        self.mask: Any = None
+
+    def call(self, x: Any, mask: Any = None) -> Any:
+        self.mask = mask
+        return x
+
+
+def attached_mask(x: Any) -> Any:
+    """Returns the mask of a tensor, also of JAX's tracers.
+
+    They have masks without attributes, which only Keras can read.
+    """
+    masked = _Masked()
+    masked(x)
+    return masked.mask
+
+
+def with_mask(x: Any, mask: Any) -> Any:
+    """Returns a tensor with a mask, which can be `None`."""
+    return x if mask is None else _Masked()(x, mask=mask)
+
+
 def as_input(layer: keras.Layer, x: Any) -> Any:
-    """Converts an argument as Keras will, with its mask."""
+    """Converts an argument as Keras will, with its mask.
+
+    A symbolic tensor does not change: a model would lose the mask at a cast.
+    """
+    if keras.backend.is_keras_tensor(x):
+        return x
     y = layer.dtype_policy.convert_input(x, layer.autocast, layer.input_dtype)
-    if y is not x and keras_mask(x) is not None:
-        set_keras_mask(y, keras_mask(x))
-    return y
+    if y is x or not keras.ops.is_tensor(x):
+        return y
+    return with_mask(y, attached_mask(x))
 
 
 def keras_hub_class(module: str, name: str) -> type | None:

@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.frameworks import JAX
+from keras_synth._backend.internals import attached_mask, with_mask
 from keras_synth.types import Mixin
 
 
@@ -29,7 +30,7 @@ class Rematerialized(Mixin):
         """
         leaves = keras.tree.flatten((args, kwargs))
         at = [i for i, x in enumerate(leaves) if _is_float(x)]
-        carried = [_mask_of(leaves[i]) for i in at]
+        carried = [attached_mask(leaves[i]) for i in at]
         # Variables that a call can change, and on JAX those that it reads,
         # because a scope inside of another one hides the variables of the outer
         # one.
@@ -41,7 +42,7 @@ class Rematerialized(Mixin):
 
         def of_floats(*floats):
             for i, x, mask in zip(at, floats, carried, strict=True):
-                leaves[i] = x if mask is None else _Identity()(x, mask=mask)
+                leaves[i] = with_mask(x, mask)
             own, named = keras.tree.pack_sequence_as((args, kwargs), leaves)
             scope = keras.StatelessScope(
                 zip(variables, before, strict=True), collect_losses=True
@@ -64,24 +65,6 @@ class Rematerialized(Mixin):
             return output
 
         return called
-
-
-class _Identity(keras.layers.Layer):
-    """Reads the Keras mask of a tensor, or sets it."""
-
-    def __init__(self):
-        super().__init__(autocast=False, name="identity")
-        self.supports_masking = True
-
-    def call(self, x, mask=None):
-        self.mask = mask
-        return x
-
-
-def _mask_of(x):
-    identity = _Identity()
-    identity(x)
-    return identity.mask
 
 
 def _is_float(x):

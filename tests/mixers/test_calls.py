@@ -5,7 +5,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy
+from backend import numpy, program
 from keras import ops
 
 from keras_synth import mixers
@@ -27,6 +27,24 @@ def test_an_argument_by_place_and_by_name_is_a_type_error():
         layer(X, X, X, MASK, query_mask=MASK)
     with pytest.raises(TypeError, match="argument 'mask'"):
         layer(X, X, X, None, None, None, None, None, MASK, mask=MASK)
+
+
+@pytest.mark.each_backend
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_a_mask_of_keras_counts_beside_an_attention_mask(dtype):
+    layer = attention(dtype=dtype)
+    band = np.ones((1, 5, 5), bool)
+    tokens = keras.layers.Embedding(3, 8, mask_zero=True, dtype="float32")
+    ids = ops.convert_to_tensor(MASK, "int32")
+    masks = {"query_mask": MASK, "value_mask": MASK}
+    expected = numpy(layer(numpy(tokens(ids)), attention_mask=band, **masks))
+
+    def call(ids):
+        return layer(tokens(ids), attention_mask=band)
+
+    model = keras.Model(x := keras.Input((5,), dtype="int32"), call(x))
+    for function in (call, program(call), model):
+        np.testing.assert_array_equal(numpy(function(ids)), expected)
 
 
 @pytest.mark.parametrize("name", ["R", "R+V", "D", "FR", "heads(V=1, R=1)"])
