@@ -13,8 +13,8 @@ from keras_synth._backend.checks import (
     check_positive,
     check_rate,
 )
-from keras_synth._backend.configs import Configured, parameters_of
-from keras_synth._backend.rematerialized import Rematerialized
+from keras_synth._backend.configs import parameters_of
+from keras_synth._backend.layer import Layer
 from keras_synth.attention import masks
 from keras_synth.layers.feed_forward import FeedForward
 from keras_synth.layers.residual import Residual, normalization_class
@@ -27,7 +27,7 @@ from keras_synth.types import Identifier
 _NAMES = {"attention": "self_attention", "cross_attention": "cross_attention"}
 
 
-class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
+class SynthesizerBlock(Layer):
     """Base class with the arguments and parts of a Transformer block.
 
     Args: see `SynthesizerEncoder`.
@@ -101,8 +101,11 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
         """
         self._owners[place] = lambda: getattr(owner, place)
 
-    def _mixer(self, kept, num_heads, key_dim, max_length, needs, place):
-        """Makes the mixer of a place from its template."""
+    def _mixer(
+        self, place, kept, num_heads, key_dim, max_length, needs, *shapes
+    ):
+        """Makes the mixer of a place from its template, and builds it."""
+        key_dim = _features_per_head(shapes[0][-1], num_heads, key_dim)
         dtype, name = self.dtype_policy, _NAMES[place]
         identifier = in_dtype(kept, dtype)
         named = {"name": name, "dtype": dtype}
@@ -125,16 +128,21 @@ class SynthesizerBlock(Configured, Rematerialized, keras.layers.Layer):
         check_needs(mixer, needs, kept)  # again, because options can matter
         if place in self._owners:
             mixer.share_synthesizer(self._owners[place]())
+        mixer.build(*shapes)
         return mixer
 
-    def _self_attention(self, hidden_dim):
-        return self._mixer(
+    def _build_self_attention(self, shape):
+        self.attention = self._mixer(
+            "attention",
             self.synthesizer,
             self.num_heads,
-            features_per_head(hidden_dim, self.num_heads, self.key_dim),
+            self.key_dim,
             self.max_length,
             self.needs,
-            "attention",
+            shape,
+        )
+        self.attention_residual = self._residual(
+            shape, "self_attention_residual"
         )
 
     def _residual(self, shape, name):
@@ -206,7 +214,7 @@ def block_options(arguments):
     return types.SimpleNamespace(**own)
 
 
-def features_per_head(hidden_dim, num_heads, key_dim=None):
+def _features_per_head(hidden_dim, num_heads, key_dim):
     """Features per head, by default the model width divided by the heads."""
     if key_dim is not None:
         return key_dim

@@ -9,7 +9,7 @@ from keras_synth._backend.checks import check_optional
 from keras_synth._backend.policies import inherit_settings
 from keras_synth.attention import masks
 from keras_synth.attention.positions import as_position
-from keras_synth.layers.block import SynthesizerBlock, features_per_head
+from keras_synth.layers.block import SynthesizerBlock
 from keras_synth.layers.templates import template
 from keras_synth.types import Identifier, Shape, Size, Tensor
 
@@ -142,26 +142,22 @@ class SynthesizerDecoder(SynthesizerBlock):
         encoder_sequence_shape: Shape | None = None,
     ) -> None:
         shape = decoder_sequence_shape
-        self.attention = self._self_attention(shape[-1])
-        self.attention.build(shape)
-        self.attention_residual = self._residual(
-            shape, "self_attention_residual"
-        )
+        self._build_self_attention(shape)
         self.cross_attention = None
         if encoder_sequence_shape is not None:
             key_dim, heads = self.cross_key_dim, self.cross_num_heads
             if key_dim is None and heads is None:
                 key_dim = self.key_dim
-            heads = heads or self.num_heads
             self.cross_attention = self._mixer(
+                "cross_attention",
                 self.cross_synthesizer,
-                heads,
-                features_per_head(shape[-1], heads, key_dim),
+                heads or self.num_heads,
+                key_dim,
                 self._source_length(self.cross_synthesizer),
                 ("supports_cross_attention",),
-                "cross_attention",
+                shape,
+                encoder_sequence_shape,
             )
-            self.cross_attention.build(shape, encoder_sequence_shape)
             self.cross_residual = self._residual(
                 shape, "cross_attention_residual"
             )

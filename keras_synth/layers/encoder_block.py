@@ -72,11 +72,7 @@ class SynthesizerEncoder(SynthesizerBlock):
     """
 
     def build(self, inputs_shape: Shape) -> None:
-        self.attention = self._self_attention(inputs_shape[-1])
-        self.attention.build(inputs_shape)
-        self.attention_residual = self._residual(
-            inputs_shape, "self_attention_residual"
-        )
+        self._build_self_attention(inputs_shape)
         self.feed_forward_residual = self._residual(
             inputs_shape, "feed_forward_residual"
         )

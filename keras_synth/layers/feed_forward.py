@@ -9,15 +9,14 @@ from keras_synth._backend.checks import (
     check_positive,
     check_rate,
 )
-from keras_synth._backend.configs import Configured
 from keras_synth._backend.distributions import DATA, MODEL
-from keras_synth._backend.rematerialized import Rematerialized
+from keras_synth._backend.layer import Layer
 from keras_synth.attention.projections import axes_of_heads
 from keras_synth.types import Identifier, Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class FeedForward(Configured, Rematerialized, keras.layers.Layer):
+class FeedForward(Layer):
     """`activation(x W + b) W' + b'`, token by token.
 
     With a gate, `(activation(x W + b) * (x G + c)) W' + b'`

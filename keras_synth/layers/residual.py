@@ -9,8 +9,7 @@ from keras_synth._backend.checks import (
     check_boolean,
     check_rate,
 )
-from keras_synth._backend.configs import Configured
-from keras_synth._backend.rematerialized import Rematerialized
+from keras_synth._backend.layer import Layer
 from keras_synth.types import Shape, Tensor
 
 _NORMALIZATIONS = {
@@ -20,7 +19,7 @@ _NORMALIZATIONS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class Residual(Configured, Rematerialized, keras.layers.Layer):
+class Residual(Layer):
     """Normalisation, dropout and skip connection around a sub-layer f.
 
     Post-norm, `norm(x + dropout(f(x)))`, or pre-norm,

@@ -5,10 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.configs import Configured
 from keras_synth._backend.execution import is_placeholder
 from keras_synth._backend.internals import as_input
-from keras_synth._backend.rematerialized import Rematerialized
+from keras_synth._backend.layer import Layer
 from keras_synth.attention import masks
 from keras_synth.attention.positions import as_position
 from keras_synth.mixers.call import (
@@ -34,7 +33,7 @@ _NEEDS = {
 }
 
 
-class Mixer(Configured, Rematerialized, keras.layers.Layer):
+class Mixer(Layer):
     """Base class of layers with the call of `keras.layers.MultiHeadAttention`.
 
     Encoder and decoder blocks accept any mixer. A subclass implements `call`

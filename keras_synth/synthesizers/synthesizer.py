@@ -13,8 +13,8 @@ from keras_synth._backend.checks import (
     check_positive,
     check_seed,
 )
-from keras_synth._backend.configs import Configured
 from keras_synth._backend.internals import sublayers
+from keras_synth._backend.layer import Layer
 from keras_synth._backend.seeds import add_table
 from keras_synth._backend.tensors import axis_size
 from keras_synth.attention.logits import Logits
@@ -28,7 +28,7 @@ LONG_INPUTS = ("error", "tile")
 DEFAULT_NAME = "synthesizer"
 
 
-class Synthesizer(Configured, keras.layers.Layer):
+class Synthesizer(Layer):
     """Base class: turns tokens, or nothing, into attention logits.
 
     A subclass implements `call` and, if it reads the source, `project_keys`.

@@ -5,8 +5,8 @@ import keras_hub
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
-from keras_synth._backend.configs import Configured
 from keras_synth._backend.kernels import HAS_SPARSE_GRADIENTS
+from keras_synth._backend.layer import Layer
 from keras_synth._backend.tensors import indices
 from keras_synth.folding import plain_layer
 from keras_synth.synthesizers import T5RelativeSynthesizer
@@ -77,7 +77,7 @@ def token_embedding(arguments):
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class RelativePositionBias(Configured, keras.layers.Layer):
+class RelativePositionBias(Layer):
     """T5's table of relative positions, one for all blocks of a stack.
 
     It returns a tensor `(1, H, T, S)`, to be added to logits. Of x,

@@ -7,11 +7,8 @@ import keras
 import keras_hub
 from keras import ops
 
-from keras_synth._backend.configs import (
-    Configured,
-    arguments_of,
-    config_of,
-)
+from keras_synth._backend.configs import arguments_of, config_of
+from keras_synth._backend.layer import Layer
 from keras_synth._backend.policies import inherit_settings
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
@@ -167,7 +164,7 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
-class Pooling(Configured, keras.layers.Layer):
+class Pooling(Layer):
     """The mean of the real tokens' vectors, or the first token's vector.
 
     The mean is computed in float32, and is 0 without real tokens.

@@ -1,9 +1,4 @@
-"""Layers in a `keras.RematScope`, computed again for their gradients.
-
-Keras passes all arguments of a call to the backend's function for this. JAX
-turns numbers and booleans into tensors, and loses assignments to variables.
-TensorFlow adds numbers to masks. Tensors lose their Keras masks.
-"""
+"""The base class of the package's layers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,22 +6,25 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_synth._backend.configs import Configured
 from keras_synth._backend.frameworks import JAX
 from keras_synth._backend.internals import attached_mask, with_mask
-from keras_synth.types import Mixin
 
 
-class Rematerialized(Mixin):
-    """A layer that works in a `keras.RematScope` on any backend."""
+class Layer(Configured, keras.layers.Layer):
+    """A layer with its arguments in its config, and with rematerialization."""
 
     def rematerialized_call(
         self, layer_call: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Callable[..., Any]:
         """Returns `layer_call` for a layer made in a `keras.RematScope`.
 
-        Only floating-point arguments are passed to the backend. The second
-        computation sees the old values of variables that the layer changes,
-        such as seeds.
+        Keras passes all arguments to the backend's function that computes the
+        layer again for its gradient. JAX turns numbers and booleans into
+        tensors, and loses assignments to variables. TensorFlow adds numbers to
+        masks. Tensors lose their Keras masks. Here only floating-point
+        arguments are passed to it, and the second computation sees the old
+        values of variables that the layer changes, such as seeds.
         """
         leaves = keras.tree.flatten((args, kwargs))
         at = [i for i, x in enumerate(leaves) if _is_float(x)]
