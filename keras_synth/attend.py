@@ -55,6 +55,14 @@ def attend(
 
     Raises:
         ValueError: If `route` is unknown or does not support these arguments.
+
+    Example:
+
+    >>> from keras_synth.attend import attend
+    >>> from keras_synth.logits import Logits
+    >>> q, k, values = keras.random.normal((3, 2, 50, 4, 16))
+    >>> attend(Logits(q, k), values, route="explicit").shape
+    (2, 50, 4, 16)
     """
     mask = AttentionMask() if mask is None else mask
     if target_length is None:

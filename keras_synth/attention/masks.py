@@ -227,7 +227,7 @@ def zero_padded_columns(bias, mask):
     If samples with different padding share a bias, only its inf and NaN become
     zero, for all samples.
     """
-    if bias is None or mask.keys is None:
+    if mask.keys is None:
         return bias
     keys, zero = mask.keys, constant(0.0, bias)
     if bias.shape[0] == 1 and keys.shape[0] != 1:

@@ -16,8 +16,9 @@ OUTPUT_AXES = "defgijlmnopqrsuvwxyz"
 class Projections:
     """Makes the dense layers of an attention layer with the same options.
 
-    Kernels and biases have the layout of `keras.layers.MultiHeadAttention`. If
-    `fixed`, the layers are never trained.
+    It removes the options from the layer's `kwargs`. A `seed` stays, because
+    the layer also uses it. Kernels and biases have the layout of
+    `keras.layers.MultiHeadAttention`. If `fixed`, the layers are never trained.
     """
 
     defaults = {
@@ -30,30 +31,14 @@ class Projections:
         "bias_constraint": None,
     }
 
-    def __init__(self, use_bias=True, seed=None, fixed=False, **options):
+    def __init__(self, kwargs, use_bias, fixed=False, seed=None):
         self.use_bias = check_boolean("use_bias", use_bias)
-        self.seed = seed
+        self.seed = kwargs.get("seed", seed)
         self.fixed = fixed
         self.options = {
-            name: kind_of(name).get(options.pop(name, default))
+            name: kind_of(name).get(kwargs.pop(name, default))
             for name, default in self.defaults.items()
         }
-        if options:
-            raise TypeError(
-                f"Expected the keyword arguments {sorted(self.defaults)}. "
-                f"Received: {sorted(options)}"
-            )
-
-    @classmethod
-    def taken_from(cls, kwargs, use_bias, fixed=False, seed=None):
-        """Makes it from the options in `kwargs`, and removes them there.
-
-        A `seed` stays, because the layer also uses it.
-        """
-        seed = kwargs.get("seed", seed)
-        names = [name for name in cls.defaults if name in kwargs]
-        options = {name: kwargs.pop(name) for name in names}
-        return cls(use_bias, seed, fixed, **options)
 
     def get_config(self):
         """Returns the options, including `use_bias`, in serializable form."""

@@ -218,7 +218,7 @@ def _attention(layer, folding):
     pattern, length = layer.pattern, folding.max_length
     if pattern is not None:
         pattern = pattern if length is None else pattern.cut(length)
-        pattern = pattern.serialized()
+        pattern = keras.saving.serialize_keras_object(pattern)
     synthesizer = folding.synthesizer(layer.synthesizer)
     _check_shorter(layer.synthesizer, synthesizer, length)
     return {

@@ -45,7 +45,7 @@ class Convolution(Neighbours):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        projections = Projections.taken_from(kwargs, use_bias, seed=seed)
+        projections = Projections(kwargs, use_bias, seed=seed)
         super().__init__(**kwargs)
         self._projections = projections
         self.num_heads = check_positive("num_heads", num_heads)

@@ -206,7 +206,7 @@ class GatedMLP(SelfMixer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        projections = Projections.taken_from(kwargs, use_bias, seed=seed)
+        projections = Projections(kwargs, use_bias, seed=seed)
         super().__init__(**kwargs)
         self._projections = projections
         self.max_length = check_positive("max_length", max_length)

@@ -77,7 +77,7 @@ class MultiHeadMixer(Mixer):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        projections = Projections.taken_from(kwargs, use_bias, seed=seed)
+        projections = Projections(kwargs, use_bias, seed=seed)
         super().__init__(**kwargs)
         self._projections = projections
         self.supports_masking = True

@@ -66,7 +66,7 @@ class AdditiveSynthesizer(PairSynthesizer):
 
     def call(self, query, keys=None, queries=None, *, start=0, length=None):
         if queries is None:
-            queries = self.project_queries(query)
+            queries = self.query(query)
         scale = ops.convert_to_tensor(self.scale)
         return Logits(bias=pair_logits(queries, keys, scale))
 

@@ -33,14 +33,12 @@ class TokenSynthesizer(Synthesizer):
         initializer: Identifier,
         **kwargs: Any,
     ) -> None:
-        self._projections = Projections.taken_from(kwargs, use_bias)
+        self._projections = Projections(kwargs, use_bias)
         super().__init__(num_heads, **kwargs)
         self.hidden_dim = check_optional("hidden_dim", hidden_dim)
         self.activation = keras.activations.get(activation)
         self.use_bias = self._projections.use_bias
-        self.initializer = (
-            None if initializer is None else keras.initializers.get(initializer)
-        )
+        self.initializer = keras.initializers.get(initializer)
         self.hidden: keras.Layer = None
 
     def _build_hidden(self, query_shape):

@@ -38,7 +38,7 @@ class PairSynthesizer(Synthesizer):
         **kwargs: Any,
     ) -> None:
         self.fixed = check_boolean("fixed", fixed)
-        self._projections = Projections.taken_from(kwargs, use_bias, self.fixed)
+        self._projections = Projections(kwargs, use_bias, self.fixed)
         super().__init__(num_heads, **kwargs)
         self.key_dim = check_positive("key_dim", key_dim)
         heads = self.num_heads, self.num_key_value_heads or self.num_heads
@@ -55,10 +55,6 @@ class PairSynthesizer(Synthesizer):
 
     def project_keys(self, source):
         return self.key(source)
-
-    def project_queries(self, query: Tensor) -> Tensor:
-        """`(B, T, d) -> (B, T, H, k)`, before scaling."""
-        return self.query(query)
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -101,8 +97,7 @@ class DotProductSynthesizer(PairSynthesizer):
             and arguments of `Synthesizer`.
 
     Call arguments, in addition to those of `Synthesizer.call`:
-        queries: Optional tensor `(B, T, H, k)`, the result of
-            `project_queries`.
+        queries: Optional tensor `(B, T, H, k)`, the projected query.
 
     Returns:
         `Logits`: queries `(B, T, H, k)`, keys `(B, S, H, k)`.
@@ -182,7 +177,7 @@ class DotProductSynthesizer(PairSynthesizer):
                 "keys=synthesizer.project_keys(source). Received: keys=None"
             )
         if queries is None:
-            queries = self.project_queries(query)
+            queries = self.query(query)
         if self.rotary:
             places = indices(axis_size(query, 1))
             queries = self.rotate(queries, places + start)

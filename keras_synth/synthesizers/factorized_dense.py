@@ -21,25 +21,22 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
     `S[i, p * b + q] = A_p(x_i) B_q(x_i)` with `A(x) = h A + b_A`,
     `B(x) = h B + b_B` and the hidden layer `h = relu(x W1 + b1)`. The row of
     `a * b >= N` logits is cut to N. (Public implementations tile both factors,
-    which repeats a few products.) `hidden_dim=None` selects the linear form,
-    `h = x`.
+    which repeats a few products.) In the linear form, `h = x`.
 
     Args:
         num_heads: Integer, `H`.
-        hidden_dim: Integer, width of the hidden layer per head, `k`; or `None`
-            for the linear form, which ignores `activation`.
+        hidden_dim: As for `DenseSynthesizer`, like all arguments that are not
+            listed.
         max_length: Integer, the paper's N, in tokens.
-        factors: Optional pair of integers `(a, b)` with `a * b >= N`; by
-            default `default_factors(N)`.
-        activation: Activation of the hidden layer.
+        factors: Optional pair of integers `(a, b)` with `a * b >= N`. By
+            default a is the largest divisor of N up to `sqrt(N)`, or
+            `ceil(sqrt(N))` if that divisor is less than half of `sqrt(N)`, and
+            `b = ceil(N / a)`: `(16, 32)` for 512, `(4, 4)` for 13.
         use_bias: Whether the hidden layer and both factors have a bias.
-        long_inputs: `"error"`, or `"tile"` to repeat the columns:
-            `S[i, j] = S[i, j mod N]`.
         initializer: Initializer of A and B, by default Glorot's normal scheme
             for `k x a` and `k x b` matrices.
-        **kwargs: Options of the hidden layer, those of the projections of
-            `DotProductSynthesizer` (`bias_initializer` also applies to b_A and
-            b_B), and arguments of `Synthesizer`.
+        **kwargs: As for `DenseSynthesizer`; `bias_initializer` also applies to
+            b_A and b_B.
 
     Returns:
         `Logits`: bias `(B, H, T, S)`.
@@ -123,16 +120,7 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
 
 
 def default_factors(max_length):
-    """Returns the factors `(a, b)` of a row of `max_length` logits.
-
-    `a` is the largest divisor of N up to `sqrt(N)`, or `ceil(sqrt(N))` if that
-    divisor is less than half of `sqrt(N)`. `b = ceil(N / a)`.
-
-    Example:
-
-    >>> default_factors(512), default_factors(13)
-    ((16, 32), (4, 4))
-    """
+    """Returns the factors `(a, b)` of a row of `max_length` logits."""
     root = math.isqrt(max_length)
     a = next(n for n in range(root, 0, -1) if max_length % n == 0)
     if 4 * a * a < max_length:

@@ -171,7 +171,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
         if not self.share_queries:
             return {}
         giver, takers = _sharing_parts(self.synthesizers)
-        return dict.fromkeys([giver, *takers], giver.project_queries(query))
+        return dict.fromkeys([giver, *takers], giver.query(query))
 
 
 def _heads_of_keys(parts):

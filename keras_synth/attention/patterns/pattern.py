@@ -131,10 +131,6 @@ class Pattern:
             return NotImplemented
         return Union((*self.patterns, *other.patterns))
 
-    def serialized(self) -> Any:
-        """Returns its config, with its class."""
-        return keras.saving.serialize_keras_object(self)
-
     def get_config(self) -> dict[str, Any]:
         return {
             field.name: serialized(field.name, getattr(self, field.name))

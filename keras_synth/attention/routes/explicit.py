@@ -16,12 +16,8 @@ class ExplicitRoute(Route):
 
     Example:
 
-    >>> from keras_synth.attend import attend
-    >>> from keras_synth.logits import Logits
-    >>> logits = Logits(bias=keras.random.normal((1, 2, 5, 5)))
-    >>> values = keras.random.normal((3, 5, 2, 4))
-    >>> attend(logits, values, route="explicit").shape
-    (3, 5, 2, 4)
+    >>> keras_synth.routes.get("explicit")
+    <ExplicitRoute 'explicit'>
     """
 
     name = "explicit"

@@ -21,13 +21,8 @@ class KernelRoute(Route):
 
     Example:
 
-    >>> from keras_synth.attend import attend
-    >>> from keras_synth.logits import Logits
-    >>> q, k = keras.random.normal((2, 3, 5, 2, 4))
-    >>> logits = Logits(queries=q, keys=k)
-    >>> values = keras.random.normal((3, 5, 2, 4))
-    >>> attend(logits, values, route="kernel").shape
-    (3, 5, 2, 4)
+    >>> keras_synth.routes.get("kernel")
+    <KernelRoute 'kernel'>
     """
 
     name = "kernel"

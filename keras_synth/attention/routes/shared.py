@@ -41,12 +41,8 @@ class SharedRoute(Route):
 
     Example:
 
-    >>> from keras_synth.attend import attend
-    >>> from keras_synth.logits import Logits
-    >>> logits = Logits(bias=keras.random.normal((1, 2, 5, 5)))
-    >>> values = keras.random.normal((3, 5, 2, 4))
-    >>> attend(logits, values, route="shared").shape
-    (3, 5, 2, 4)
+    >>> keras_synth.routes.get("shared")
+    <SharedRoute 'shared'>
     """
 
     name = "shared"

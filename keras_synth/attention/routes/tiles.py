@@ -49,16 +49,8 @@ class TilesRoute(Route):
 
     Example:
 
-    >>> from keras_synth.attend import attend
-    >>> from keras_synth.logits import Logits
-    >>> from keras_synth.masks import AttentionMask
-    >>> from keras_synth.mixers.patterns import Window
-    >>> q, k = keras.random.normal((2, 3, 50, 2, 4))
-    >>> logits = Logits(queries=q, keys=k)
-    >>> values = keras.random.normal((3, 50, 2, 4))
-    >>> mask = AttentionMask(pattern=Window(2))
-    >>> attend(logits, values, mask, route="tiles").shape
-    (3, 50, 2, 4)
+    >>> keras_synth.routes.get("tiles")
+    <TilesRoute 'tiles'>
     """
 
     name = "tiles"
