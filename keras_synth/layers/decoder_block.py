@@ -3,7 +3,6 @@
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_synth._backend.checks import check_optional
 from keras_synth._backend.policies import inherit_settings
@@ -253,7 +252,7 @@ class SynthesizerDecoder(SynthesizerBlock):
         if cross is None:
             return self._feed(x), own
         if cross_index is not None:
-            cross = _with_dtypes(self.cross_attention.remember(source), cross)
+            cross = self.cross_attention.remember(source)
         y, cross = self.cross_attention.call_with_cache(
             self.cross_residual.before(x), cross, position=index, **other_masks
         )
@@ -354,17 +353,3 @@ class SynthesizerDecoder(SynthesizerBlock):
                 "layer with whole sequences. Received: "
                 f"return_attention_scores={with_scores}"
             )
-
-
-def _with_dtypes(found, given):
-    """The cache of a source, in the dtypes of another cache.
-
-    The dtypes do not change if the form differs from that of an empty cache, as
-    for states that sum up the past.
-    """
-    flat, like = keras.tree.flatten(found), keras.tree.flatten(given)
-    if len(flat) != len(like):
-        return found
-    return keras.tree.pack_sequence_as(
-        found, [ops.cast(x, y.dtype) for x, y in zip(flat, like, strict=True)]
-    )
