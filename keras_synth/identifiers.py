@@ -39,15 +39,12 @@ class Term(NamedTuple):
 def read(
     identifier: str, expected: str, operator: type = ast.Add
 ) -> tuple[Term, ...]:
-    """Reads a sum of names: a tuple of `Term`s, at least one.
+    """Reads a sum of names, a tuple of `Term`s, or raises.
 
     Args:
         identifier: String, `"FR(rank=32) + V"`.
         expected: String, the known names, for errors.
         operator: Class of `ast`, the operator between the names.
-
-    Raises:
-        ValueError: If the string does not follow the grammar.
     """
     try:
         code = _TOKENS.sub(_normalised, identifier.strip())

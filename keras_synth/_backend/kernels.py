@@ -49,10 +49,8 @@ def why_no_flash_kernel(x):
 def widest_cudnn_head(dtype):
     """The widest head of cuDNN's attention on JAX, or 0 without cuDNN.
 
-    Keras makes the same check before it uses that kernel.
-
-    Args:
-        dtype: String, of queries, keys and values.
+    Keras makes the same check before it uses that kernel. The dtype, a string,
+    is that of queries, keys and values.
     """
     half = dtype in ("bfloat16", "float16")
     if not JAX or not half or execution.first_platform() != "gpu":
@@ -73,10 +71,6 @@ def has_cudnn_bias_gradient(bias, queries):
     Older versions of JAX do not return it for a bias of each sample, whose
     weights would silently not be trained. JAX 0.10 always returns it, and newer
     versions lack the function that says so.
-
-    Args:
-        bias: Tensor `(B or 1, H or 1, T, S)`.
-        queries: Tensor `(B or 1, T, H, k)`.
     """
     checks = internals.cudnn_checks()
     try:
@@ -92,13 +86,9 @@ def has_cudnn_bias_gradient(bias, queries):
 def loses_gradient(bias, *inputs):
     """Whether PyTorch's kernel for GPUs cannot compute the gradient of a bias.
 
-    It keeps the sums of its rows for the backward pass only if queries, keys or
-    values have a gradient. Where only the bias is trained, PyTorch 2.11 raises
-    "LSE is not correctly aligned".
-
-    Args:
-        bias: Tensor or `None`.
-        *inputs: Queries, keys and values.
+    It keeps the sums of its rows for the backward pass only if an input (the
+    queries, keys or values) has a gradient. Where only the bias is trained,
+    PyTorch 2.11 raises "LSE is not correctly aligned".
     """
     return (
         TORCH is not None

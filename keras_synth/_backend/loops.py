@@ -10,12 +10,29 @@ from keras_synth._backend.frameworks import TENSORFLOW
 def one_by_one(function, operands, axes):
     """Applies a function to slices along some axes, one after the other.
 
-    The loops are nested, with the first axis outermost. The gradient of a slice
-    computes the slice again. The function maps a dictionary of slices, which
-    have length 1 along the axes, to a tensor of the same rank. All slices share
-    the operands of length 1 along an axis.
+    The loops are nested, with the first axis outermost. The function, which is
+    `rematerialized`, maps a dictionary of slices, which have length 1 along the
+    axes, to a tensor of the same rank. All slices share the operands of length
+    1 along an axis.
     """
-    return _one_by_one(rematerialized(function), operands, tuple(axes))
+    if not axes:
+        return function(operands)
+    axis, inner = axes[0], axes[1:]
+    same = {k: x for k, x in operands.items() if x.shape[axis] == 1}
+    each = {
+        k: ops.moveaxis(x, axis, 0)
+        for k, x in operands.items()
+        if k not in same
+    }
+    if not each:
+        return one_by_one(function, operands, inner)
+
+    def of_slice(each):
+        slices = {k: ops.expand_dims(x, axis) for k, x in each.items()}
+        result = one_by_one(function, {**same, **slices}, inner)
+        return ops.squeeze(result, axis)
+
+    return ops.moveaxis(ops.map(of_slice, each), 0, axis)
 
 
 def rematerialized(function):
@@ -27,28 +44,6 @@ def rematerialized(function):
     if execution.is_transformed() or not execution.may_be_differentiated():
         return function
     return keras.remat(function)
-
-
-def _one_by_one(function, operands, axes):
-    if not axes:
-        return function(operands)
-    axis, inner = axes[0], axes[1:]
-    same = {k: x for k, x in operands.items() if x.shape[axis] == 1}
-    each = {
-        k: ops.moveaxis(x, axis, 0)
-        for k, x in operands.items()
-        if k not in same
-    }
-
-    if not each:
-        return _one_by_one(function, operands, inner)
-
-    def of_slice(each):
-        slices = {k: ops.expand_dims(x, axis) for k, x in each.items()}
-        result = _one_by_one(function, {**same, **slices}, inner)
-        return ops.squeeze(result, axis)
-
-    return ops.moveaxis(ops.map(of_slice, each), 0, axis)
 
 
 def summed(function, operands, total):

@@ -6,7 +6,6 @@ import numpy as np
 from keras import ops
 
 from keras_synth.attention.projections import repeated_heads
-from keras_synth.attention.rotary import rotated, rotation
 from keras_synth.folding.plain import plain_layer
 from keras_synth.folding.table import TableSynthesizer
 from keras_synth.synthesizers import (
@@ -17,7 +16,11 @@ from keras_synth.synthesizers import (
     LocalDenseSynthesizer,
     MixtureSynthesizer,
 )
-from keras_synth.synthesizers.dot_product import PairSynthesizer
+from keras_synth.synthesizers.dot_product import (
+    PairSynthesizer,
+    rotated,
+    rotation,
+)
 
 
 def dot_products(queries, keys):

@@ -95,9 +95,7 @@ class SynthesizerBlock(Layer):
     def share_synthesizer(self, place: str, owner: "SynthesizerBlock") -> None:
         """Shares the synthesizer of an equal block that is built earlier.
 
-        Args:
-            place: String, `"attention"` or `"cross_attention"`.
-            owner: The other block.
+        The place is `"attention"` or `"cross_attention"`.
         """
         self._owners[place] = lambda: getattr(owner, place)
 
@@ -202,12 +200,9 @@ class SynthesizerBlock(Layer):
 
 
 def block_options(arguments):
-    """Returns a namespace of arguments that a backbone and its blocks share.
+    """Returns a namespace of a backbone's arguments that are its blocks', too.
 
     Each block has its own synthesizer.
-
-    Args:
-        arguments: Dictionary, arguments of a backbone.
     """
     names = {*parameters_of(SynthesizerBlock), "dtype"} - {"synthesizer"}
     own = {k: arguments[k] for k in arguments if k in names}

@@ -20,20 +20,10 @@ _LACKS = {
 
 
 def template(mixer, num_heads, max_length=None, needs=()):
-    """Returns a name or config from which a block makes mixers.
+    """Returns a name or config from which a block makes mixers, or raises.
 
-    The check makes no layer and draws no seed.
-
-    Args:
-        mixer: A name, a `Synthesizer` or `Mixer` without weights, or its
-            config.
-        num_heads: Integer, heads of the block.
-        max_length: Integer or `None`, of the block.
-        needs: Sequence of attributes of `Mixer` that must be true.
-
-    Raises:
-        ValueError: If it is unknown, does not fit, lacks a needed attribute, or
-            has weights.
+    A check makes no layer and draws no seed. `needs` are attributes of `Mixer`
+    that must be true.
     """
     registry.check(mixer, num_heads, max_length)
     made = isinstance(mixer, Mixer)
@@ -57,12 +47,9 @@ def check_needs(mixer, needs, identifier):
 
 
 def as_config(mixer):
-    """Returns the config of a `Synthesizer` or `Mixer`.
+    """Returns the config of a `Synthesizer` or `Mixer`, or raises.
 
     Lists become lists of configs. Other values do not change.
-
-    Raises:
-        ValueError: If it has weights, which a config does not contain.
     """
     if isinstance(mixer, (list, tuple)):
         return [as_config(one) for one in mixer]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import (
@@ -12,14 +13,13 @@ from keras_synth._backend.checks import (
     check_positive,
 )
 from keras_synth._backend.tensors import axis_size, indices
-from keras_synth.attention.logits import Logits
+from keras_synth.attention.logits import Logits, float32
 from keras_synth.attention.projections import (
     Projections,
     axes_of_heads,
     check_divides_heads,
     repeated_heads,
 )
-from keras_synth.attention.rotary import rotated, rotation
 from keras_synth.synthesizers.synthesizer import Synthesizer
 from keras_synth.types import Tensor
 
@@ -66,9 +66,6 @@ class DotProductSynthesizer(PairSynthesizer):
     The projections have the names, layout and initial values of
     `keras.layers.MultiHeadAttention`.
 
-    With `fixed=True` the projections stay at their random initial values
-    ("frozen-QK").
-
     With `num_key_value_heads` (`G` below) several heads compare with the same
     keys, as in `keras.layers.GroupQueryAttention`: head h uses keys
     `h // (H / G)`. The layer's values then also have `G` heads.
@@ -83,8 +80,8 @@ class DotProductSynthesizer(PairSynthesizer):
         num_heads: Integer, `H`.
         key_dim: Integer, features per head, `k`.
         use_bias: Whether the projections have a bias.
-        fixed: Whether the projections are never trained, even if `trainable` is
-            set on the layer or on a model around it.
+        fixed: Whether the projections keep their initial values ("frozen-QK"),
+            even if `trainable` is set on the layer or on a model around it.
         num_key_value_heads: Optional integer, `G`, which divides `H`.
         rotary: Whether queries and keys are rotated.
         rotary_max_wavelength: Float, `m`.
@@ -195,3 +192,29 @@ class DotProductSynthesizer(PairSynthesizer):
             positions, self.rotary_dim, self.rotary_max_wavelength
         )
         return rotated(ops.convert_to_tensor(x), *angles)
+
+
+def rotation(positions, width, max_wavelength):
+    """Returns cosines and sines of the angles of positions.
+
+    These are `(T,)` or `(B, T)`, the results float32 `(T, 1, width / 2)` or
+    `(B, T, 1, width / 2)`.
+    """
+    speeds = np.power(float(max_wavelength), -np.arange(0, width, 2) / width)
+    positions = ops.cast(positions, "float32")[..., None, None]
+    angles = positions * ops.convert_to_tensor(speeds, "float32")
+    return ops.cos(angles), ops.sin(angles)
+
+
+def rotated(x, cos, sin):
+    """Rotates pairs of features, f with f + width / 2, of `(B, T, H, k)`.
+
+    Features from `width` on stay unchanged, and so does the dtype.
+    """
+    half = cos.shape[-1]
+    a, b = float32(x[..., :half]), float32(x[..., half : 2 * half])
+    parts = [ops.cast(a * cos - b * sin, x.dtype)]
+    parts += [ops.cast(b * cos + a * sin, x.dtype)]
+    if 2 * half < x.shape[-1]:
+        parts += [x[..., 2 * half :]]
+    return ops.concatenate(parts, axis=-1)

@@ -78,7 +78,7 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
             long_inputs=long_inputs,
             **kwargs,
         )
-        self.factors = _checked_factors(factors, self.max_length)
+        self.factors = [*_checked_factors(factors, self.max_length)]
         self.A = self.B = self.b_A = self.b_B = None
 
     def build(self, query_shape, source_shape=None):
@@ -114,9 +114,6 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         if bias is None:
             return factor
         return factor + float32(ops.convert_to_tensor(bias))[:, None, :]
-
-    def get_config(self):
-        return {**super().get_config(), "factors": list(self.factors)}
 
 
 def default_factors(max_length):

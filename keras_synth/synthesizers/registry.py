@@ -31,15 +31,11 @@ def with_projections(parameters):
     }
 
 
-def _parameters(cls):
-    return with_projections(own_parameters(cls))
-
-
 SYNTHESIZERS = Registry(
     "synthesizer",
     Synthesizer,
     layer=("dtype", "name", "seed", "trainable"),
-    parameters=_parameters,
+    parameters=lambda cls: with_projections(own_parameters(cls)),
     names="a name from `keras_synth.synthesizers.names()`, or a sum such as "
     '"FR(rank=32) + V"',
     for_lists=' A sum is one string: write "R + V" for ["R", "V"].',

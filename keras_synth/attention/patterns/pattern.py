@@ -189,10 +189,6 @@ class Union(Pattern):
         return all(pattern.relative for pattern in self.patterns)
 
     @property
-    def reach(self) -> int | None:
-        return self.patterns[0].reach if len(self.patterns) == 1 else None
-
-    @property
     def sees_itself(self) -> bool:
         return any(pattern.sees_itself for pattern in self.patterns)
 

@@ -164,11 +164,8 @@ def _even(request, causal):
 def _biases(request, causal, features, cudnn):
     """Returns bias and mask, as a row for all queries and as a table.
 
-    Either can be `None`.
-
-    Returns:
-        Tuple of a tensor `(B or 1, H or 1, 1, S)` and one
-        `(B or 1, H or 1, T or 1, S)`, in the dtype of the values.
+    Tensors `(B or 1, H or 1, 1, S)` and `(B or 1, H or 1, T or 1, S)` in the
+    dtype of the values, or `None`.
     """
     _, _, bias, steep = request.logits
     values, mask = request.values, request.mask
@@ -217,10 +214,9 @@ def _limited(bias, mask, values):
 def _from_the_largest(bias, mask, values):
     """Steep logits, relative to the largest visible one in each row.
 
-    In half precision the error of a number grows with its size. Only
-    differences within a row matter, so logits relative to the largest are small
-    if they have weight, and exact enough at any distance. With padding the
-    largest depends on the sample.
+    In half precision the error of a number grows with its size. Relative to the
+    largest, logits are small if they have weight. With padding the largest
+    depends on the sample.
     """
     bias, allowed = ops.cast(bias, "float32"), mask.materialize()
     seen = bias if allowed is None else ops.where(allowed, bias, FORBIDDEN)

@@ -15,7 +15,7 @@ from typing import Any
 from keras import ops
 
 from keras_synth._backend import execution
-from keras_synth._backend.loops import one_by_one
+from keras_synth._backend.loops import one_by_one, rematerialized
 from keras_synth._backend.tensors import axis_size, cast_like
 from keras_synth.attention.logits import Weights, float32, within_float32
 from keras_synth.attention.normalizers import (
@@ -83,7 +83,7 @@ class SharedRoute(Route):
         operands = _operands(request)
         of_heads = functools.partial(_context, request)
         if _is_large(request):
-            context = one_by_one(of_heads, operands, [0])
+            context = one_by_one(rematerialized(of_heads), operands, [0])
         else:
             context = of_heads(operands)
         return cast_like(ops.transpose(context, (2, 1, 0, 3)), request.values)
@@ -156,13 +156,9 @@ def _context(request, operands):
 def _among_visible(weights, values, keys, sink=None, kept=None):
     """Returns `A (m V) / (A m)`, `(H, T, B, v)`, zero without visible keys.
 
-    Args:
-        weights: Float32 tensor `(H, T, S)`, `A`.
-        values: Tensor `(H, S, B, v)`, zero for padding.
-        keys: Boolean tensor `(B or 1, S)`, `m`, or `None`.
-        sink: Optional float32 tensor `(H, T, 1)`, an additional weight of each
-            row, without a value.
-        kept: Optional float32 tensor `(H, T, S)`, the weights after dropout.
+    Weights `A` are float32 `(H, T, S)`, like `kept`, those after dropout.
+    Values are `(H, S, B, v)`, zero for padding, keys `m` boolean `(B or 1, S)`.
+    A sink, `(H, T, 1)`, is one more weight of each row, without a value.
     """
     # float16 would lose the small weights that visible keys can have.
     values = within_float32(values)

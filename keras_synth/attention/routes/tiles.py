@@ -15,7 +15,7 @@ from keras import ops
 
 from keras_synth._backend import execution
 from keras_synth._backend.distributions import number_of_devices
-from keras_synth._backend.loops import one_by_one
+from keras_synth._backend.loops import one_by_one, rematerialized
 from keras_synth._backend.tensors import cast_like, heads_first
 from keras_synth.attention.blocks import QueryBlocks
 from keras_synth.attention.masks import both
@@ -226,7 +226,7 @@ def _band(request):
     }
     if "count" in operands:  # rows that fill up the last tile see no keys
         operands["count"] = ops.maximum(operands["count"], 1.0)
-    of_groups = functools.partial(_tile, request.normalizer)
+    of_groups = rematerialized(functools.partial(_tile, request.normalizer))
     context = one_by_one(of_groups, operands, _axes(request))
     return heads_first(cast_like(blocks.restored(context), values))
 
