@@ -167,16 +167,6 @@ def _collect(layer, recursive, found):
                 _collect(part, recursive, found)
 
 
-def keras_mask(x: Any) -> Any:
-    """Returns the mask that Keras attached to a tensor, or `None`."""
-    return getattr(x, "_keras_mask", None)
-
-
-def set_keras_mask(x: Any, mask: Any) -> None:
-    """Attaches a mask to a tensor, as Keras does."""
-    x._keras_mask = mask
-
-
 class _Masked(keras.layers.Layer):
     """Returns a tensor; `mask` is its mask, or the one passed with it."""
 
@@ -190,19 +180,26 @@ class _Masked(keras.layers.Layer):
         return x
 
 
-def attached_mask(x: Any) -> Any:
-    """Returns the mask of a tensor, also of JAX's tracers.
+def _has_no_attributes(x):
+    """Whether Keras keeps the mask of a tensor elsewhere: a tracer of JAX."""
+    return JAX is not None and isinstance(x, JAX.core.Tracer)
 
-    They have masks without attributes, which only Keras can read.
-    """
+
+def keras_mask(x: Any) -> Any:
+    """Returns the mask that Keras attached to a tensor, or `None`."""
+    if not _has_no_attributes(x):
+        return getattr(x, "_keras_mask", None)
     masked = _Masked()
     masked(x)
     return masked.mask
 
 
-def with_mask(x: Any, mask: Any) -> Any:
-    """Returns a tensor with a mask, which can be `None`."""
-    return x if mask is None else _Masked()(x, mask=mask)
+def set_keras_mask(x: Any, mask: Any) -> None:
+    """Attaches a mask to a tensor, as Keras does."""
+    if _has_no_attributes(x):
+        _Masked()(x, mask=mask)
+    else:
+        x._keras_mask = mask
 
 
 def as_input(layer: keras.Layer, x: Any) -> Any:
@@ -213,9 +210,10 @@ def as_input(layer: keras.Layer, x: Any) -> Any:
     if keras.backend.is_keras_tensor(x):
         return x
     y = layer.dtype_policy.convert_input(x, layer.autocast, layer.input_dtype)
-    if y is x or not keras.ops.is_tensor(x):
-        return y
-    return with_mask(y, attached_mask(x))
+    mask = None if y is x else keras_mask(x)
+    if mask is not None:
+        set_keras_mask(y, mask)
+    return y
 
 
 def keras_hub_class(module: str, name: str) -> type | None:

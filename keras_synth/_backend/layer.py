@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_synth._backend.configs import Configured
 from keras_synth._backend.frameworks import JAX
-from keras_synth._backend.internals import attached_mask, with_mask
+from keras_synth._backend.internals import keras_mask, set_keras_mask
 
 
 class Layer(Configured, keras.layers.Layer):
@@ -28,7 +28,7 @@ class Layer(Configured, keras.layers.Layer):
         """
         leaves = keras.tree.flatten((args, kwargs))
         at = [i for i, x in enumerate(leaves) if _is_float(x)]
-        carried = [attached_mask(leaves[i]) for i in at]
+        carried = [keras_mask(leaves[i]) for i in at]
         # Variables that a call can change, and on JAX those that it reads,
         # because a scope inside of another one hides the variables of the outer
         # one.
@@ -40,7 +40,9 @@ class Layer(Configured, keras.layers.Layer):
 
         def of_floats(*floats):
             for i, x, mask in zip(at, floats, carried, strict=True):
-                leaves[i] = with_mask(x, mask)
+                leaves[i] = x
+                if mask is not None:
+                    set_keras_mask(x, mask)
             own, named = keras.tree.pack_sequence_as((args, kwargs), leaves)
             scope = keras.StatelessScope(
                 zip(variables, before, strict=True), collect_losses=True
