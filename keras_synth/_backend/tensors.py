@@ -43,6 +43,15 @@ def pad(x, widths, value=0):
     return TORCH.nn.functional.pad(ops.convert_to_tensor(x), flat, value=value)
 
 
+def pad_axis(x, axis, before, after):
+    """Adds zeros along an axis; `None` stays `None`."""
+    if x is None or all(isinstance(n, int) and n == 0 for n in (before, after)):
+        return x
+    widths = [[0, 0] for _ in x.shape]
+    widths[axis] = [before, after]
+    return pad(x, widths)
+
+
 def product(x, y):
     """`x y` for tensors `(b, h, ., .)`.
 

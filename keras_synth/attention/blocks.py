@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_synth._backend.tensors import indices, pad, take
+from keras_synth._backend.tensors import indices, pad_axis, take
 
 
 class QueryBlocks:
@@ -52,7 +52,7 @@ class QueryBlocks:
     def split(self, x):
         """`(B, H, T, f) -> (B, H, residues, blocks, block, f)`."""
         batch, heads, length, features = ops.shape(x)
-        x = _padded(x, 2, 0, self.groups * self.block - length)
+        x = pad_axis(x, 2, 0, self.groups * self.block - length)
         shape = self.blocks, self.block, self.residues
         if self.residues == 1:
             shape = 1, self.blocks, self.block
@@ -106,10 +106,10 @@ class Neighbours(NamedTuple):
         before, after = self._around(grid)
         blocks, block, found = grid.blocks, grid.block, [x]
         for away, taken in _taken(before, block):
-            part = _padded(x[:, :, :, :, block - taken :], 3, away, 0)
+            part = pad_axis(x[:, :, :, :, block - taken :], 3, away, 0)
             found.insert(0, part[:, :, :, :blocks])
         for away, taken in _taken(after, block):
-            part = _padded(x[:, :, :, :, :taken], 3, 0, away)
+            part = pad_axis(x[:, :, :, :, :taken], 3, 0, away)
             found.append(part[:, :, :, away:])
         x = found[0] if len(found) == 1 else ops.concatenate(found, axis=4)
         return _merged(x)
@@ -161,15 +161,6 @@ def _merged(x):
     """`(B, H, classes, blocks, n, f) -> (B, H, classes * blocks, n, f)`."""
     batch, heads, classes, blocks, size, features = ops.shape(x)
     return ops.reshape(x, (batch, heads, classes * blocks, size, features))
-
-
-def _padded(x, axis, before, after):
-    """Adds zeros along an axis."""
-    if all(isinstance(n, int) and n == 0 for n in (before, after)):
-        return x
-    widths = [[0, 0] for _ in x.shape]
-    widths[axis] = [before, after]
-    return pad(x, widths)
 
 
 def _taken(number, block):

@@ -185,9 +185,10 @@ class SynthesizerDecoder(SynthesizerBlock):
         decoder_attention_bias: Tensor | None = None,
         encoder_attention_bias: Tensor | None = None,
     ) -> Tensor:
-        own_cache, cross_cache = self._cast_caches(
-            self_attention_cache, cross_attention_cache
-        )
+        own_cache, cross_cache = self_attention_cache, cross_attention_cache
+        if self.attention.overwrites_cache:  # not a state that sums up the past
+            own_cache = self._cast(own_cache)
+        cross_cache = self._cast(cross_cache)
         self._check_call(
             encoder_sequence,
             own_cache,
@@ -269,12 +270,6 @@ class SynthesizerDecoder(SynthesizerBlock):
             return x if dtype == self.input_dtype else self._identity(x)
 
         return keras.tree.map_structure(cast, tensors)
-
-    def _cast_caches(self, own, cross):
-        """Casts caches, except a state that sums up the past."""
-        if self.attention.overwrites_cache:
-            own = self._cast(own)
-        return own, self._cast(cross)
 
     def make_caches(
         self, batch_size: int, length: int, source_length: int | None = None

@@ -13,7 +13,12 @@ import keras
 from keras import ops
 
 from keras_synth._backend import execution, kernels
-from keras_synth._backend.tensors import axis_size, cast_like, constant, pad
+from keras_synth._backend.tensors import (
+    axis_size,
+    cast_like,
+    constant,
+    pad_axis,
+)
 from keras_synth.attention.logits import repeat_batch
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.attention.softmax import FORBIDDEN
@@ -67,7 +72,7 @@ def arguments(request, features=True, widest=0):
     one = features or kernels.NEEDS_ONE_WIDTH
     if widest or single or (one and len(widths) > 1):
         width = _multiple_of_8(max(widths))
-        inputs = [_padded(x, 3, width - x.shape[-1]) for x in inputs]
+        inputs = [pad_axis(x, 3, 0, width - x.shape[-1]) for x in inputs]
     if values.shape[0] != 1:  # all samples can share queries or keys
         inputs = [
             repeat_batch(x, axis_size(values, 0)) if x.shape[0] == 1 else x
@@ -123,13 +128,6 @@ def _multiple_of_8(width):
     return -(-width // 8) * 8
 
 
-def _padded(x, axis, more):
-    """Adds zeros at the end of one of four axes; `None` stays `None`."""
-    if x is None or not more:
-        return x
-    return pad(x, [[0, more * (i == axis)] for i in range(4)])
-
-
 def _even(request, causal):
     """Pads to even lengths: with a row, and a key that no query sees."""
     rows, columns = request.target_length % 2, request.source_length % 2
@@ -144,15 +142,16 @@ def _even(request, causal):
 
     def longer(table):  # which can have one row for all queries
         one = table is None or table.shape[2] == 1
-        return _padded(_padded(table, 3, columns), 2, 0 if one else rows)
+        table = pad_axis(table, 3, 0, columns)
+        return pad_axis(table, 2, 0, 0 if one else rows)
 
     return request._replace(
         logits=logits._replace(
-            queries=_padded(logits.queries, 1, rows),
-            keys=_padded(logits.keys, 1, columns),
+            queries=pad_axis(logits.queries, 1, 0, rows),
+            keys=pad_axis(logits.keys, 1, 0, columns),
             bias=longer(logits.bias),
         ),
-        values=_padded(request.values, 1, columns),
+        values=pad_axis(request.values, 1, 0, columns),
         target_length=request.target_length + rows,
         mask=mask._replace(keys=keys, pairs=longer(mask.pairs)),
     )
