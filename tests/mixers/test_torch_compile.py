@@ -133,3 +133,15 @@ def test_a_block_that_casts_its_input_is_one_graph():
     expected, options = block(tokens()), {"fullgraph": True, "backend": "eager"}
     found = torch.compile(lambda x: block(x), **options)(tokens())
     np.testing.assert_array_equal(numpy(found), numpy(expected))
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_a_layer_that_casts_its_input_keeps_a_mask_of_keras(fullgraph):
+    layer = mixers.get("V", num_heads=H, key_dim=K, dtype="mixed_bfloat16")
+    x = normal(B, T, D) * (np.arange(T) < 3)[:, None]
+    x = keras.layers.Masking()(x)
+    pairs = keras.ops.ones((B, T, T), "bool")
+    expected = numpy(layer(x, attention_mask=pairs))
+    options = {"fullgraph": fullgraph, "backend": "eager"}
+    call = torch.compile(lambda x: layer(x, attention_mask=pairs), **options)
+    np.testing.assert_array_equal(numpy(call(x)), expected)
