@@ -25,14 +25,17 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
 
     Args:
         num_heads: Integer, `H`.
-        hidden_dim: As for `DenseSynthesizer`, like all arguments that are not
-            listed.
+        hidden_dim: Integer, width of the hidden layer per head, `k`; or `None`
+            for the linear form, which ignores `activation`.
         max_length: Integer, the paper's N, in tokens.
         factors: Optional pair of integers `(a, b)` with `a * b >= N`. By
             default a is the largest divisor of N up to `sqrt(N)`, or
             `ceil(sqrt(N))` if that divisor is less than half of `sqrt(N)`, and
             `b = ceil(N / a)`: `(16, 32)` for 512, `(4, 4)` for 13.
+        activation: Activation of the hidden layer.
         use_bias: Whether the hidden layer and both factors have a bias.
+        long_inputs: `"error"`, or `"tile"` to repeat the columns:
+            `S[i, j] = S[i, j mod N]`.
         initializer: Initializer of A and B, by default Glorot's normal scheme
             for `k x a` and `k x b` matrices.
         **kwargs: As for `DenseSynthesizer`; `bias_initializer` also applies to

@@ -182,7 +182,7 @@ class FactorizedRandomSynthesizer(Synthesizer):
         num_heads: Integer, `H`.
         max_length: Integer, the paper's N, in tokens.
         rank: Integer, `r`; 8 as in the paper.
-        long_inputs: As for `RandomSynthesizer`.
+        long_inputs: `"error"`, or `"tile"`: `S[i, j] = S[i mod N, j mod N]`.
         initializer: Initializer of R1 and R2, by default as above.
         regularizer: Optional regularizer of R1 and R2.
         gain: Float, `g`.

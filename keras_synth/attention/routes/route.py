@@ -17,16 +17,20 @@ from keras_synth.types import Size, Tensor
 
 
 class Request(NamedTuple):
-    """The arguments of `attend`, in the form that routes use.
-
-    Fields that are not listed are as for `attend`.
+    """The arguments of `attend` in the form that routes use.
 
     Fields:
         logits: `Logits`, with a row for each query.
         values: Tensor `(B, S, H, v)`. In `run` padded entries are zero.
         target_length: Integer or scalar tensor, `T`.
-        mask: `AttentionMask`. `attend` applies its padding of queries.
-        normalizer: One of those in the route's `normalizers`.
+        mask: `AttentionMask` without padding of queries, which `attend`
+            applies.
+        dropout: Function that drops and rescales attention weights, or `None`.
+        return_weights: Whether to also return the weights.
+        flash_attention: `True` demands a flash kernel, `False` forbids it,
+            `None` leaves the choice.
+        normalizer: `Normalizer`. A route receives only those in its
+            `normalizers`.
 
     Example:
 

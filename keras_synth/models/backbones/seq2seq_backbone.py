@@ -23,8 +23,15 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
     Args:
         vocabulary_size: Integer, number of token ids, of source and target.
         num_layers: Integer, number of encoder blocks, and of decoder blocks.
-        synthesizer: As for `SynthesizerBackbone`, of the self-attention. A list
-            has one for each encoder block.
+        num_heads: Integer, attention heads of each block.
+        hidden_dim: Integer, model width `d`, divisible by `num_heads` unless
+            `key_dim` is set.
+        intermediate_dim: Integer, width of the feed-forward networks.
+        synthesizer: Synthesizer or mixer of the self-attention: a name such as
+            `"R"`, `"random + dot_product"` or `"fnet"`, an object without
+            weights, or a config; see `keras_synth.mixers.get`. Or a list of
+            them, one for each encoder block. An integer in the list shares an
+            earlier block's synthesizer: `["R", 0, 0]`.
         decoder_synthesizer: The same for the decoder; by default the encoder's.
             A mixer must have a causal form.
         cross_synthesizer: The same for the decoder's cross-attention. (The
@@ -36,13 +43,14 @@ class SynthesizerSeq2SeqBackbone(StackedBackbone):
             of heads differs.
         num_decoder_layers: Integer, number of decoder blocks, by default
             `num_layers`.
+        dropout: Float, fraction of embeddings, attention weights and sub-layer
+            outputs to drop in training.
         max_sequence_length: Integer, longest source in tokens.
         max_decoder_length: Integer, longest target in tokens, by default
             `max_sequence_length`.
         positions: As for `SynthesizerBackbone`, with a table for each stack,
-            like the arguments `num_heads`, `hidden_dim`, `intermediate_dim`,
-            `dropout`, `activation`, `layer_norm_epsilon`, `normalize_first`,
-            `attention_use_bias`, `key_dim`, `normalization`,
+            like the arguments `activation`, `layer_norm_epsilon`,
+            `normalize_first`, `attention_use_bias`, `key_dim`, `normalization`,
             `feed_forward_use_bias`, `use_gated_activation`,
             `feed_forward_dropout`, `scale_output`, `dtype` and keyword
             arguments of `keras_hub.models.Backbone`.

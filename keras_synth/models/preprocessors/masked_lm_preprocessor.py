@@ -37,19 +37,23 @@ class SynthesizerMaskedLMPreprocessor(
             the special tokens `start_token`, `end_token`, `pad_token` and
             `mask_token`.
         sequence_length: Integer, length of the output in tokens.
-        truncate: As for `SynthesizerTextClassifierPreprocessor`, like
-            `with_segments`.
+        truncate: How to cut a pair that is too long, `"round_robin"` or
+            `"waterfall"`; see `keras_hub.layers.MultiSegmentPacker`.
         mask_selection_rate: Float, fraction of each text's tokens to choose.
         mask_selection_length: Integer, maximum number of tokens to choose from
             a text, `M`; by default `mask_selection_rate` of `sequence_length`.
         mask_token_rate: Float, fraction of the chosen tokens to mask.
         random_token_rate: Float, fraction of the chosen tokens to replace by
             others. The rest do not change.
+        with_segments: Whether to also return `"segment_ids"`, for a backbone
+            with `num_segments`.
         seed: Non-negative integer, seed of the draws.
         **kwargs: Keyword arguments of `keras_hub.models.Preprocessor`.
 
     Call arguments:
-        x: As for `SynthesizerTextClassifierPreprocessor`.
+        x: A string, a list of strings, a string tensor, or a tuple of two of
+            them for pairs. KerasHub reads a single tuple as `(x, y)`, so call
+            `preprocessor((first, second), None)`.
         y: Optional integer, or one for each text. Each number hides other
             tokens. Without it the same text always hides the same tokens.
 
