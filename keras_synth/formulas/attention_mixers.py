@@ -2,7 +2,8 @@
 
 `split_heads` projects tokens to the arguments: queries `(B, T, H, k)`, keys
 `(B, S, H, k)` and values `(B, S, H, v)`. `merge_heads` projects the result, a
-context `(B, T, H, v)`, to the output.
+context `(B, T, H, v)`, to the output. `allowed` is a boolean tensor that
+broadcasts to the logits or weights, `(B, H, T, S)`.
 """
 
 from keras import ops
@@ -101,15 +102,7 @@ def linformer(
 ) -> Tensor:
     """Attends to r sums of keys: `softmax(Q (E K)^T / sqrt(k)) (F V)`.
 
-    Args:
-        queries: Tensor `(B, T, H, k)`.
-        keys: Tensor `(B, S, H, k)`.
-        values: Tensor `(B, S, H, v)`.
-        E: Tensor `(H, r, N)`.
-        F: Tensor `(H, r, N)`.
-
-    Returns:
-        Tensor `(B, T, H, v)`.
+    E and F are `(H, r, N)`.
 
     References:
         - [Wang et al., 2020](https://arxiv.org/abs/2006.04768)
@@ -170,15 +163,6 @@ def linear(
     `f(x) = elu(x) + 1`, and a row's weights are divided by their sum. The order
     of products `f(Q) (f(K)^T V)` takes time linear in the length.
 
-    Args:
-        queries: Tensor `(B, T, H, k)`.
-        keys: Tensor `(B, S, H, k)`.
-        values: Tensor `(B, S, H, v)`.
-        allowed: Boolean tensor that broadcasts to `(B, H, T, S)`.
-
-    Returns:
-        Tensor `(B, T, H, v)`.
-
     References:
         - [Katharopoulos et al., 2020](https://arxiv.org/abs/2006.16236)
     """
@@ -198,17 +182,8 @@ def performer(
 
     The features of x are `exp(w . x' - |x'|^2 / 2)` with `x' = x / k^(1/4)`.
     They are divided by the largest of them, and 1e-6 is added. The divisor of a
-    query cancels; each key's divisor is multiplied back.
-
-    Args:
-        queries: Tensor `(B, T, H, k)`.
-        keys: Tensor `(B, S, H, k)`.
-        values: Tensor `(B, S, H, v)`.
-        directions: Tensor `(m, k)`, w.
-        allowed: Boolean tensor that broadcasts to `(B, H, T, S)`.
-
-    Returns:
-        Tensor `(B, T, H, v)`.
+    query cancels; each key's divisor is multiplied back. The directions are
+    `(m, k)`.
 
     References:
         - [Choromanski et al., 2021](https://arxiv.org/abs/2009.14794)
@@ -227,17 +202,7 @@ def performer(
 def average(
     weights: Tensor, values: Tensor, allowed: Tensor, epsilon: float = 1e-6
 ) -> Tensor:
-    """Averages the values by positive weights.
-
-    Args:
-        weights: Tensor `(B, H, T, S)`.
-        values: Tensor `(B, S, H, v)`.
-        allowed: Boolean tensor that broadcasts to the weights.
-        epsilon: Float, added to the sum of a row.
-
-    Returns:
-        Tensor `(B, T, H, v)`.
-    """
+    """Averages values by positive weights; epsilon is added to a row's sum."""
     weights = ops.where(allowed, weights, 0.0)
     weights = weights / (ops.sum(weights, axis=-1, keepdims=True) + epsilon)
     return ops.einsum("bhts,bshv->bthv", weights, values)
@@ -371,19 +336,11 @@ def sinkhorn(
 
 
 def unit(x: Tensor) -> Tensor:
-    """Returns vectors of length 1 in the direction of x.
-
-    Args:
-        x: Tensor `(..., k)`.
-    """
+    """Returns vectors of length 1 in the direction of x."""
     squares = ops.sum(ops.square(x), axis=-1, keepdims=True)
     return x * ops.rsqrt(ops.maximum(squares, 1e-12))
 
 
 def ranks(x: Tensor) -> Tensor:
-    """Returns the rank of each entry in ascending order, an integer from 0.
-
-    Args:
-        x: Tensor `(..., T)`.
-    """
+    """Returns the rank of each entry in ascending order, an integer from 0."""
     return ops.argsort(ops.argsort(x, axis=-1), axis=-1)

@@ -1,4 +1,7 @@
-"""Logits `(B, H, T, S)`, or `(H, T, S)` if they do not depend on tokens."""
+"""Logits `(B, H, T, S)`, or `(H, T, S)` if they do not depend on tokens.
+
+Functions of positions have the numbers of tokens T and S as arguments.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -221,19 +224,11 @@ def local_dense(
     return ops.take_along_axis(rows, offsets, axis=-1)
 
 
-# --- logits from positions ----------------------------------------------------
+# --- logits from positions: (H, T, S) -----------------------------------------
 
 
 def random(R: Tensor, T: int, S: int) -> Tensor:
-    """R, or Fix without training, is a table of positions: `S = R`.
-
-    Args:
-        R: Tensor `(H, N, N)`.
-        T: Integer, tokens of the query, at most `N`.
-        S: Integer, tokens of the source, at most `N`.
-
-    Returns:
-        Tensor `(H, T, S)`.
+    """R, or Fix without training, is a table `(H, N, N)` of positions: `S = R`.
 
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Random
@@ -242,16 +237,7 @@ def random(R: Tensor, T: int, S: int) -> Tensor:
 
 
 def factorized_random(R1: Tensor, R2: Tensor, T: int, S: int) -> Tensor:
-    """FR is a table of low rank: `S = R1 R2^T`.
-
-    Args:
-        R1: Tensor `(H, N, r)`.
-        R2: Tensor `(H, N, r)`.
-        T: Integer, tokens of the query, at most `N`.
-        S: Integer, tokens of the source, at most `N`.
-
-    Returns:
-        Tensor `(H, T, S)`.
+    """FR is a table of low rank: `S = R1 R2^T`, factors `(H, N, r)`.
 
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), FR
@@ -262,13 +248,7 @@ def factorized_random(R1: Tensor, R2: Tensor, T: int, S: int) -> Tensor:
 def relative(w: Tensor, T: int, S: int) -> Tensor:
     """Learns a number for each distance: `S[i, j] = w[clip(j - i, -m, m)]`.
 
-    Args:
-        w: Tensor `(H, 2 m + 1)`, distance -m first.
-        T: Integer, tokens of the query.
-        S: Integer, tokens of the source.
-
-    Returns:
-        Tensor `(H, T, S)`.
+    w is `(H, 2 m + 1)`, distance -m first.
 
     References:
         - [Shaw et al., 2018](https://arxiv.org/abs/1803.02155)
@@ -316,16 +296,10 @@ def t5_relative(
 
 
 def alibi(slopes: Tensor, T: int, S: int) -> Tensor:
-    """Penalizes distance: `S[i, j] = -m |i - j|`.
+    """Penalizes distance: `S[i, j] = -m |i - j|`, slopes m `(H,)`.
 
-    Args:
-        slopes: Tensor `(H,)`, `m`. For H a power of two the paper has
-            `2^(-8 / H), 2^(-16 / H), ..., 2^-8`.
-        T: Integer, tokens of the query.
-        S: Integer, tokens of the source.
-
-    Returns:
-        Tensor `(H, T, S)`.
+    For H a power of two, the paper's slopes are
+    `2^(-8 / H), 2^(-16 / H), ..., 2^-8`.
 
     References:
         - [Press et al., 2022](https://arxiv.org/abs/2108.12409)
@@ -337,14 +311,7 @@ def alibi(slopes: Tensor, T: int, S: int) -> Tensor:
 def gaussian(offsets: Tensor, stddev: float, T: int, S: int) -> Tensor:
     """Prefers near tokens: `S[i, j] = -(j - i - o)^2 / (2 s^2)`.
 
-    Args:
-        offsets: Float tensor `(H,)`, `o`, in tokens.
-        stddev: Float, `s`, in tokens.
-        T: Integer, tokens of the query.
-        S: Integer, tokens of the source.
-
-    Returns:
-        Tensor `(H, T, S)`.
+    The offsets o `(H,)` and the standard deviation s are in tokens.
 
     References:
         - [You et al., 2020](https://arxiv.org/abs/2005.00742)

@@ -1,8 +1,12 @@
 """Weights: a normalizer of logits, over the pairs that a pattern allows.
 
-`allowed` is a boolean tensor that broadcasts to `(B, H, T, S)`: True where
-token i of the query may attend to token j of the source. Where it is False, the
-weight is 0. Conditions are combined by `&` and `|`.
+A normalizer is a function of the logits, `(B, H, T, S)` or `(H, T, S)`, and of
+`allowed`, a boolean tensor that broadcasts to them: True where token i of the
+query may attend to token j of the source. It returns the weights, a tensor like
+the logits. They are 0 where `allowed` is False.
+
+A pattern is a function of the numbers of tokens T and S that returns `allowed`,
+a boolean tensor `(T, S)`. Patterns are combined by `&` and `|`.
 """
 
 from collections.abc import Callable
@@ -23,13 +27,7 @@ FORBIDDEN = -1e30  # exp(FORBIDDEN - s) is 0 for every logit s
 def softmax(logits: Tensor, allowed: Tensor = True) -> Tensor:
     """Makes rows sum to 1: `A[i, j] = exp(S[i, j]) / sum_j exp(S[i, j])`.
 
-    Args:
-        logits: Tensor `(B, H, T, S)` or `(H, T, S)`.
-        allowed: Boolean tensor that broadcasts to it.
-
-    Returns:
-        Tensor like the logits. Each row sums to 1, or to 0 if it has no
-        allowed pair.
+    A row without allowed pairs sums to 0.
 
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
@@ -42,13 +40,6 @@ def softmax1(logits: Tensor, allowed: Tensor = True) -> Tensor:
     """Lets rows sum to less: `A = exp(S[i, j]) / (1 + sum_j exp(S[i, j]))`.
 
     This is a softmax with an additional logit, which is 0 and has no value.
-
-    Args:
-        logits: Tensor `(B, H, T, S)` or `(H, T, S)`.
-        allowed: Boolean tensor that broadcasts to it.
-
-    Returns:
-        Tensor like the logits. Each row sums to less than 1.
 
     References:
         - [Miller, 2023](https://www.evanmiller.org/attention-is-off-by-one.html)
@@ -63,13 +54,6 @@ def relu(logits: Tensor, allowed: Tensor = True) -> Tensor:
 
     n_i is the number of allowed pairs of row i.
 
-    Args:
-        logits: Tensor `(B, H, T, S)` or `(H, T, S)`.
-        allowed: Boolean tensor that broadcasts to it.
-
-    Returns:
-        Tensor like the logits.
-
     References:
         - [Wortsman et al., 2023](https://arxiv.org/abs/2309.08586)
     """
@@ -82,13 +66,6 @@ def sigmoid(logits: Tensor, allowed: Tensor = True) -> Tensor:
 
     This is the sigmoid of `S - log n`, where n is the number of allowed pairs.
 
-    Args:
-        logits: Tensor `(B, H, T, S)` or `(H, T, S)`.
-        allowed: Boolean tensor that broadcasts to it.
-
-    Returns:
-        Tensor like the logits.
-
     References:
         - [Ramapuram et al., 2024](https://arxiv.org/abs/2409.04431)
     """
@@ -97,56 +74,28 @@ def sigmoid(logits: Tensor, allowed: Tensor = True) -> Tensor:
 
 
 def count(logits: Tensor, allowed: Tensor) -> Tensor:
-    """Returns the number of allowed pairs in each row, at least 1.
-
-    Args:
-        logits: Tensor `(..., T, S)`.
-        allowed: Boolean tensor that broadcasts to it.
-
-    Returns:
-        Tensor `(..., T, 1)`.
-    """
+    """Returns the number of allowed pairs in each row, at least 1."""
     ones = ops.where(allowed, ops.ones_like(logits), 0.0)
     return ops.maximum(ops.sum(ones, axis=-1, keepdims=True), 1.0)
 
 
-# --- patterns: boolean tensors (T, S) -----------------------------------------
+# --- patterns -----------------------------------------------------------------
 
 
 def distances(T: int, S: int) -> Tensor:
-    """Returns `j - i` for each pair of tokens, an integer tensor `(T, S)`.
-
-    Args:
-        T: Integer, tokens i of the query.
-        S: Integer, tokens j of the source.
-    """
+    """Returns `j - i` for each pair of tokens, an integer tensor `(T, S)`."""
     return ops.arange(S)[None, :] - ops.arange(T)[:, None]
 
 
 def causal(T: int, S: int) -> Tensor:
-    """Allows a token and those before it: `j <= i`.
-
-    Args:
-        T: Integer, tokens of the query.
-        S: Integer, tokens of the source.
-
-    Returns:
-        Boolean tensor `(T, S)`.
-    """
+    """Allows a token and those before it: `j <= i`."""
     return distances(T, S) <= 0
 
 
 def window(T: int, S: int, size: int, dilation: int = 1) -> Tensor:
-    """Allows neighbours: `|i - j| <= size dilation`, every dilation-th of them.
+    """Allows `size` neighbours on each side: `|i - j| <= size dilation`.
 
-    Args:
-        T: Integer, tokens of the query.
-        S: Integer, tokens of the source.
-        size: Integer, neighbours on each side.
-        dilation: Integer, tokens from one neighbour to the next.
-
-    Returns:
-        Boolean tensor `(T, S)`.
+    `dilation` is the number of tokens from one neighbour to the next.
 
     References:
         - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150)
@@ -158,14 +107,6 @@ def window(T: int, S: int, size: int, dilation: int = 1) -> Tensor:
 def stride(T: int, S: int, stride: int) -> Tensor:
     """Allows tokens at multiples of a distance: `(i - j) mod stride = 0`.
 
-    Args:
-        T: Integer, tokens of the query.
-        S: Integer, tokens of the source.
-        stride: Integer, in tokens.
-
-    Returns:
-        Boolean tensor `(T, S)`.
-
     References:
         - [Child et al., 2019](https://arxiv.org/abs/1904.10509)
     """
@@ -174,14 +115,6 @@ def stride(T: int, S: int, stride: int) -> Tensor:
 
 def first_tokens(T: int, S: int, number: int) -> Tensor:
     """Allows the first tokens to be seen by all: `j < number`.
-
-    Args:
-        T: Integer, tokens of the query.
-        S: Integer, tokens of the source.
-        number: Integer, number of first tokens.
-
-    Returns:
-        Boolean tensor `(T, S)`.
 
     References:
         - [Xiao et al., 2024](https://arxiv.org/abs/2309.17453)
@@ -192,14 +125,6 @@ def first_tokens(T: int, S: int, number: int) -> Tensor:
 def global_tokens(T: int, S: int, number: int) -> Tensor:
     """Allows the first tokens to see all, too: `i < number or j < number`.
 
-    Args:
-        T: Integer, tokens of the query.
-        S: Integer, tokens of the source.
-        number: Integer, number of first tokens.
-
-    Returns:
-        Boolean tensor `(T, S)`.
-
     References:
         - [Zaheer et al., 2020](https://arxiv.org/abs/2007.14062)
     """
@@ -207,18 +132,10 @@ def global_tokens(T: int, S: int, number: int) -> Tensor:
 
 
 def block_window(T: int, S: int, number: int, block_size: int) -> Tensor:
-    """Allows neighbouring blocks of tokens, as many on each side.
+    """Allows a number of blocks of tokens, as many on each side.
 
-    `|i // c - j // c| <= number // 2` for blocks of c tokens.
-
-    Args:
-        T: Integer, tokens of the query.
-        S: Integer, tokens of the source.
-        number: Odd integer, blocks that a token sees.
-        block_size: Integer, `c`, in tokens.
-
-    Returns:
-        Boolean tensor `(T, S)`.
+    `|i // c - j // c| <= number // 2` for blocks of c tokens, `block_size`. The
+    number is odd.
 
     References:
         - [Zaheer et al., 2020](https://arxiv.org/abs/2007.14062)
@@ -231,19 +148,10 @@ def block_window(T: int, S: int, number: int, block_size: int) -> Tensor:
 def random_blocks(
     T: int, S: int, number: int, block_size: int, max_length: int, seed: int
 ) -> Tensor:
-    """Allows each block of tokens to see random blocks.
+    """Allows each block of `block_size` tokens to see a number of random ones.
 
-    Args:
-        T: Integer, tokens of the query.
-        S: Integer, tokens of the source.
-        number: Integer, blocks that a token sees.
-        block_size: Integer, in tokens.
-        max_length: Integer, the longest sequence, in tokens: blocks are drawn
-            from all of it, so that they do not depend on T and S.
-        seed: Integer.
-
-    Returns:
-        Boolean tensor `(T, S)`.
+    Blocks are drawn from all of `max_length`, the longest sequence in tokens,
+    so that they do not depend on T and S.
 
     References:
         - [Zaheer et al., 2020](https://arxiv.org/abs/2007.14062)
