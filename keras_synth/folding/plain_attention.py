@@ -137,12 +137,13 @@ def _attention(layer, graph):
         values = repeated_heads(values, layer.num_heads)
         groups = layer.synthesizer.head_groups()
         masks = layer._groups.masks(layer._limited(call.mask))
-        contexts, first = [], 0
-        for group, mask in zip(groups, masks, strict=True):
+        contexts = []
+        for group, heads, mask in zip(
+            groups, layer._groups.heads, masks, strict=True
+        ):
             own_values, bias = values, call.bias
             if len(groups) > 1:
-                heads = slice(first, first + group.num_heads)
-                first, own_values = heads.stop, values[:, :, heads]
+                own_values = values[:, :, heads]
                 if bias is not None and bias.shape[1] > 1:
                     bias = bias[:, heads]
             terms = graph.call(group, call.query, call.key)

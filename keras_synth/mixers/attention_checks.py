@@ -17,34 +17,24 @@ def check_axes(attention_axes):
     return tuple(axes)
 
 
-def check_flash_attention(wanted, dropout=0, scores=False, normalizer=SOFTMAX):
+def check_flash_attention(wanted, dropout, normalizer):
     """Raises if a fused kernel is demanded for unsupported arguments."""
     if wanted not in (None, True, False):
         raise ValueError(
             "`flash_attention` must be True, False, or None to let the layer "
             f"choose. Received: flash_attention={wanted!r}"
         )
-    for is_lacking, words in (  # the first two are Keras' messages
-        (
-            dropout,
+    if wanted and dropout:  # Keras' message
+        raise ValueError(
             "Dropout is not supported when flash attention is enabled. Please "
             "set dropout to 0.0 to use flash attention. Received: "
-            f"dropout={dropout}",
-        ),
-        (
-            scores,
-            "Returning attention scores is not supported when flash attention "
-            "is enabled. Please disable flash attention to access attention "
-            "scores. Received: return_attention_scores=True",
-        ),
-        (
-            normalizer != SOFTMAX,
+            f"dropout={dropout}"
+        )
+    if wanted and normalizer != SOFTMAX:
+        raise ValueError(
             "Flash kernels compute a softmax. Leave out `flash_attention`, or "
-            f"the normalizer. Received: normalizer={normalizer.name!r}",
-        ),
-    ):
-        if wanted and is_lacking:
-            raise ValueError(words)
+            f"the normalizer. Received: normalizer={normalizer.name!r}"
+        )
 
 
 def traced_route(call, synthesizer):

@@ -172,12 +172,12 @@ def check_dtype(name, x):
         )
 
 
-def normalized(axes, tensors, padding, pairs, *, num_heads, **fields):
+def normalized(axes, tensors, padding, pairs, *, num_heads, causal, **fields):
     """Returns the `Call` for the arguments of a layer.
 
     `padding` are two dictionaries from the names of arguments to padding masks,
     of the query and of the source. `pairs` are `attention_mask` and
-    `attention_bias`. `fields` are other fields of the `Call`, and `causal`.
+    `attention_bias`. `fields` are other fields of the `Call`.
     """
     query, value, _ = tensors
     of_query, of_source = padding
@@ -191,7 +191,7 @@ def normalized(axes, tensors, padding, pairs, *, num_heads, **fields):
             queries=_all_of(axes, query, of_query),
             keys=_all_of(axes, value, of_source),
             pairs=mask,
-            causal=bool(fields.pop("causal")),
+            causal=bool(causal),
         ),
         bias,
         **fields,
@@ -245,34 +245,33 @@ def is_padding(attention_mask, query):
     return of_all_queries and (batch != 1 or query.shape[0] == 1)
 
 
-def of_cache(query, places, start, *, value_mask, pairs, num_heads, **fields):
+def of_cache(
+    query, places, start, *, value_mask, pairs, num_heads, causal, position
+):
     """Returns the `Call` of a step with a cache, whose source is the cache.
 
     `places` is a tensor `(B, S, ...)` with a place for each token of the cache,
     or `None` for a state. `pairs` are `attention_mask` and `attention_bias`.
     """
     mask, bias = pairs
-    value_mask = masks.as_boolean(value_mask)
+    keys = masks.as_boolean(value_mask)
     if places is None:
         _check_places(attention_mask=mask, attention_bias=bias)
     else:
         mask, bias = _flat_pairs(FLAT, mask, bias, query, places, num_heads)
     if start is None:
-        keys = value_mask
-        positions = {"start": fields["position"]}
+        start, causal = position, False
     elif places is None:
-        keys = masks.present_padding(value_mask, query, start)
-        positions = {"start": start, "causal": fields["causal"]}
+        keys = masks.present_padding(keys, query, start)
     else:
         size = ops.shape(places)[1]
-        keys = masks.cached_padding(value_mask, query, size, start)
-        positions = {"start": start, "causal": fields["causal"]}
-        if not fields["causal"]:
+        keys = masks.cached_padding(keys, query, size, start)
+        if not causal:
             length = ops.shape(query)[1]
             seen = indices(size) < start + length
             seen = ops.broadcast_to(seen, (1, 1, length, size))
             mask = masks.both(mask, seen)
-    mask = AttentionMask(keys=keys, pairs=mask, **positions)
+    mask = AttentionMask(keys=keys, pairs=mask, causal=causal, start=start)
     return Call(query, None, None, mask, bias)
 
 

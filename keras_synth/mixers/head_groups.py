@@ -16,30 +16,21 @@ from keras_synth.attention.projections import repeated_heads
 class HeadGroups:
     """The groups of heads of an attention layer, usually one.
 
-    Args:
-        synthesizer: `Synthesizer` with `head_groups()`.
-        value_dim: Integer, value features per head, `v`.
-        num_key_value_heads: Integer, heads of keys and values, or `None`.
-
-    Attributes:
-        value_heads: Integer, heads of the values, `G`.
-        cache_dim: Features per head of a token in the cache, or a tuple with
-            those of each group.
-        cache_shapes: Shape of a cache without the batch, `(None, G, k + v)`, or
-            a tuple with that of each group.
+    `heads` are the slices of heads of the groups. `value_heads` is the number
+    of heads of the values, G. `cache_shapes` is the shape of a cache without
+    the batch, `(None, G, k + v)`, or a tuple with that of each group.
+    `cache_dim` is the last axis of these shapes.
     """
 
     def __init__(self, synthesizer, value_dim, num_key_value_heads):
         self.value_heads = _heads_of_values(synthesizer, num_key_value_heads)
         self._synthesizer = synthesizer
         self._groups = synthesizer.head_groups()
-        ends = itertools.accumulate(
-            (group.num_heads for group in self._groups), initial=0
-        )
-        self._heads = [slice(*pair) for pair in itertools.pairwise(ends)]
+        heads = [group.num_heads for group in self._groups]
+        ends = itertools.accumulate(heads, initial=0)
+        self.heads = [slice(*pair) for pair in itertools.pairwise(ends)]
         dims = [group.key_dim + value_dim for group in self._groups]
         self.cache_dim = self._whole(dims)
-        heads = [group.num_heads for group in self._groups]
         if len(heads) == 1:
             heads = [self.value_heads]
         self.cache_shapes = self._whole(
@@ -62,13 +53,13 @@ class HeadGroups:
                     "out. Received: None from project_keys"
                 )
             return (keys,), (values,)
-        return keys, tuple(values[:, :, heads] for heads in self._heads)
+        return keys, tuple(values[:, :, heads] for heads in self.heads)
 
     def masks(self, mask):
         """Returns the mask of each group, limited to its reach."""
         found = [mask]
         if len(self._groups) > 1:
-            found = [mask.of_heads(heads) for heads in self._heads]
+            found = [mask.of_heads(heads) for heads in self.heads]
         return [
             own if group.reach is None else _within(own, group.reach)
             for group, own in zip(self._groups, found, strict=True)
@@ -96,7 +87,7 @@ class HeadGroups:
         found = []
         for group, heads, own_keys, own_values, own_mask in zip(
             self._groups,
-            self._heads,
+            self.heads,
             keys,
             values,
             self.masks(mask),

@@ -57,17 +57,17 @@ class SyntheticAttention(MultiHeadMixer):
             if `|i - j| < w`. (For `"local(window=w)"`, if `|i - j| <= w`.)
         flash_attention: `True` demands the backend's flash kernel, `False`
             forbids it. By default the layer uses the fastest route.
-        kernel_initializer: Initializer of the projections' kernels.
+        kernel_initializer: Initializer of the projections' kernels, including,
+            like the next options, those of a named synthesizer. Learned tables
+            such as R have their own options.
         bias_initializer: Initializer of the projections' biases.
-        kernel_regularizer: Optional regularizer of the projections' kernels,
-            including, like the next options, those of a named synthesizer.
-            Learned tables such as R have their own options.
+        kernel_regularizer: Optional regularizer of the projections' kernels.
         bias_regularizer: Optional regularizer of the projections' biases.
         activity_regularizer: Optional regularizer of the projections' outputs.
         kernel_constraint: Optional constraint on the projections' kernels.
         bias_constraint: Optional constraint on the projections' biases.
-        use_gate: Whether the context is multiplied by `sigmoid(x Wg + bg)`,
-            where x is the query, before heads are merged.
+        use_gate: Whether the context of heads is multiplied by
+            `sigmoid(x Wg + bg)`, where x is the query.
         seed: Optional integer, seed of dropout and initial values, including
             those of a named synthesizer.
         synthesizer: A name or a sum of names such as `"R"` or
@@ -79,10 +79,9 @@ class SyntheticAttention(MultiHeadMixer):
             which: a `Pattern` of `keras_synth.mixers.patterns`, names such as
             `"local(window=16) | global(tokens=2)"`, or a boolean array
             `(N, N)`, which becomes a weight that is not trained.
-        normalizer: The function from logits `s` to weights, where n is the
-            number of keys visible to a row: `"softmax"`; `"relu"`,
-            `relu(s) / n`; `"sigmoid"`, `sigmoid(s - log n)`; `"softmax1"`, a
-            softmax with an additional logit, which is zero and has no value.
+        normalizer: The function from logits to weights: `"softmax"`, `"relu"`,
+            `"sigmoid"`, `"softmax1"` or a `Normalizer`; see
+            `keras_synth.mixers.normalizers.get`.
         num_key_value_heads: Optional integer, a divisor of `num_heads`: heads
             of keys and values, which groups of heads share, as in
             `keras.layers.GroupQueryAttention`. By default it is the
@@ -186,7 +185,7 @@ class SyntheticAttention(MultiHeadMixer):
         self.sliding_window = check_optional("sliding_window", sliding_window)
         self.normalizer = normalizers.get(normalizer)
         attention_checks.check_flash_attention(
-            flash_attention, dropout, normalizer=self.normalizer
+            flash_attention, dropout, self.normalizer
         )
         self.flash_attention = flash_attention
         self._output_shape = (
@@ -200,7 +199,6 @@ class SyntheticAttention(MultiHeadMixer):
         self.pattern: patterns.Pattern | None = None
         if pattern is not None:
             self.pattern = patterns.get(pattern).fitted(self.max_length)
-        self._pattern_in_force = self.pattern
         self._make_parts(synthesizer)
 
     def _make_parts(self, synthesizer):
@@ -249,9 +247,12 @@ class SyntheticAttention(MultiHeadMixer):
 
     def _check_supported(self, arguments, cached=False):
         super()._check_supported(arguments, cached)
-        if self.flash_attention:
-            attention_checks.check_flash_attention(
-                True, scores=arguments.get("return_attention_scores", False)
+        if self.flash_attention and arguments.get("return_attention_scores"):
+            raise ValueError(  # Keras' message
+                "Returning attention scores is not supported when flash "
+                "attention is enabled. Please disable flash attention to "
+                "access attention scores. Received: "
+                "return_attention_scores=True"
             )
 
     def _check_lengths(self, query_length, source_length):
@@ -277,7 +278,9 @@ class SyntheticAttention(MultiHeadMixer):
 
     def _attended(self, call, source):
         """The context for keys and values in the form of `HeadGroups`."""
-        is_recorded = is_traced() and call.value is not None
+        route = None
+        if is_traced() and call.value is not None:
+            route = attention_checks.traced_route(call, self.synthesizer)
         context = self._groups.attend(
             call.query,
             *source,
@@ -285,9 +288,7 @@ class SyntheticAttention(MultiHeadMixer):
             call.bias,
             dropout=self._active_dropout(call.training),
             return_weights=call.with_scores,
-            route=attention_checks.traced_route(call, self.synthesizer)
-            if is_recorded
-            else None,
+            route=route,
             flash_attention=self.flash_attention,
             normalizer=self.normalizer,
         )
