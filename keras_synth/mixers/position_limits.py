@@ -45,13 +45,14 @@ def with_listed_pairs(layer, pattern):
     return _Listed(table)
 
 
-def cached_reach(pattern, synthesizer):
+def cached_reach(layer):
     """Returns the distance to the farthest token that a cache needs, or `None`.
 
     Tables and patterns of positions need all of them, because the last ones
     differ by sample.
     """
-    if not synthesizer.remembers_last:
+    pattern, synthesizer = layer.pattern, layer.synthesizer
+    if layer.sliding_window is not None or not synthesizer.remembers_last:
         return None
     if pattern is None:
         return synthesizer.reach

@@ -222,9 +222,8 @@ class SyntheticAttention(MultiHeadMixer):
             self.synthesizer, self.value_dim, self.num_key_value_heads
         )
         self.synthesizer.attach_to(self)
-        self.gate = self._cached_reach = None
-        if self.sliding_window is None:
-            self._cached_reach = cached_reach(self.pattern, self.synthesizer)
+        self.gate = None
+        self._cached_reach = cached_reach(self)
         self.overwrites_cache = self._cached_reach is None
 
     def share_synthesizer(self, other: "SyntheticAttention") -> None:
