@@ -7,21 +7,9 @@ import collections
 import functools
 import math
 
+from keras_synth import layers, synthesizers
 from keras_synth.folding import TableSynthesizer
-from keras_synth.layers import (
-    FeedForward,
-    SynthesizerDecoder,
-    SynthesizerEncoder,
-)
 from keras_synth.mixers import SyntheticAttention
-from keras_synth.synthesizers import (
-    DenseSynthesizer,
-    FactorizedDenseSynthesizer,
-    FactorizedRandomSynthesizer,
-    LocalDenseSynthesizer,
-    RandomSynthesizer,
-    Synthesizer,
-)
 from keras_synth.synthesizers.composite import CompositeSynthesizer
 from keras_synth.synthesizers.dot_product import PairSynthesizer
 from keras_synth.synthesizers.relative import DistanceSynthesizer
@@ -91,7 +79,7 @@ def multiplications(
     1800
     """
     name = type(layer).__name__
-    more = ", pairs=None" if isinstance(layer, Synthesizer) else ""
+    more = ", pairs=None" if isinstance(layer, synthesizers.Synthesizer) else ""
     raise ValueError(
         f"No function counts the multiplications of {name}. Register one: "
         f"`@keras_synth.analysis.multiplications.register({name})` before `def "
@@ -113,16 +101,16 @@ def added(*counts):
     return {part: count for part, count in total.items() if count}
 
 
-def of_layers(layers, queries, keys):
+def of_layers(parts, queries, keys):
     """The sum of the multiplications of several layers."""
-    return added(*(multiplications(x, queries, keys) for x in layers))
+    return added(*(multiplications(x, queries, keys) for x in parts))
 
 
 # --- logits: of `pairs` of T queries and S keys, of all by default ------------
 
 
 @multiplications.register(DistanceSynthesizer)
-@multiplications.register(RandomSynthesizer)
+@multiplications.register(synthesizers.RandomSynthesizer)
 @multiplications.register(TableSynthesizer)
 def _table(synthesizer, queries, keys, pairs=None):
     return {}
@@ -138,8 +126,8 @@ def _dot_product(synthesizer, queries, keys, pairs=None):
     }
 
 
-@multiplications.register(DenseSynthesizer)
-@multiplications.register(LocalDenseSynthesizer)
+@multiplications.register(synthesizers.DenseSynthesizer)
+@multiplications.register(synthesizers.LocalDenseSynthesizer)
 def _dense(synthesizer, queries, keys, pairs=None):
     heads, width = synthesizer.num_heads, synthesizer.hidden_dim
     if width is None:
@@ -151,7 +139,7 @@ def _dense(synthesizer, queries, keys, pairs=None):
     }
 
 
-@multiplications.register(FactorizedDenseSynthesizer)
+@multiplications.register(synthesizers.FactorizedDenseSynthesizer)
 def _factorized_dense(synthesizer, queries, keys, pairs=None):
     a, b = synthesizer.factors
     rows = synthesizer.num_heads * queries  # whole rows
@@ -161,7 +149,7 @@ def _factorized_dense(synthesizer, queries, keys, pairs=None):
     }
 
 
-@multiplications.register(FactorizedRandomSynthesizer)
+@multiplications.register(synthesizers.FactorizedRandomSynthesizer)
 def _factorized_random(synthesizer, queries, keys, pairs=None):
     # The count is per sample, although a batch needs them once.
     pairs = _within(synthesizer, queries, keys, pairs)
@@ -232,7 +220,7 @@ def _has_weights(synthesizer, keys):
 # --- blocks -------------------------------------------------------------------
 
 
-@multiplications.register(FeedForward)
+@multiplications.register(layers.FeedForward)
 def _feed_forward(layer, tokens, source_length):
     dense = layer.intermediate, layer.gate, layer.output_dense
     count = sum(of_dense(x, tokens) for x in dense)
@@ -241,12 +229,12 @@ def _feed_forward(layer, tokens, source_length):
     return {"feed-forward": count}
 
 
-@multiplications.register(SynthesizerEncoder)
+@multiplications.register(layers.SynthesizerEncoder)
 def _encoder(block, length, source_length):
     return of_layers((block.attention, block.feed_forward), length, length)
 
 
-@multiplications.register(SynthesizerDecoder)
+@multiplications.register(layers.SynthesizerDecoder)
 def _decoder(block, length, source_length):
     own = _encoder(block, length, source_length)
     if block.cross_attention is None:

@@ -2,24 +2,9 @@
 
 import math
 
+from keras_synth import mixers
 from keras_synth.analysis.counts import added, multiplications, of_dense
 from keras_synth.attention.patterns import GlobalTokens
-from keras_synth.mixers import (
-    CompressedAttention,
-    DynamicConvolution,
-    FourierMixer,
-    GatedMLP,
-    LightConvolution,
-    LinearAttention,
-    LinformerAttention,
-    LongformerAttention,
-    MLPMixer,
-    PerformerAttention,
-    PoolingMixer,
-    ReformerAttention,
-    RoutingAttention,
-    SinkhornAttention,
-)
 
 
 def _of_heads(cls):
@@ -49,7 +34,7 @@ def _of_heads(cls):
     return register
 
 
-@_of_heads(LongformerAttention)
+@_of_heads(mixers.LongformerAttention)
 def _longformer(layer, queries, keys):
     # Each token has one query, local or global, but two keys and two values.
     first = min(layer.global_tokens, queries)
@@ -62,21 +47,21 @@ def _longformer(layer, queries, keys):
     return pairs, {"projections": products}
 
 
-@_of_heads(CompressedAttention)
+@_of_heads(mixers.CompressedAttention)
 def _compressed(layer, queries, keys):
     windows = layer.num_heads * -(-keys // layer.stride)
     squares = layer.key_dim**2 + layer.value_dim**2
     return queries * windows, {"projections": windows * layer.kernel * squares}
 
 
-@_of_heads(LinformerAttention)
+@_of_heads(mixers.LinformerAttention)
 def _linformer(layer, queries, keys):
     slots = layer.num_heads * layer.rank
     widths = layer.key_dim + layer.value_dim  # of products with E and F
     return slots * queries, {"projections": slots * keys * widths}
 
 
-@_of_heads(ReformerAttention)
+@_of_heads(mixers.ReformerAttention)
 def _reformer(layer, queries, keys):
     # In each round rotations, and a chunk with itself and the previous one,
     # including pairs in different buckets.
@@ -89,7 +74,7 @@ def _reformer(layer, queries, keys):
     return rounds * pairs, {"logits": rotations}
 
 
-@_of_heads(RoutingAttention)
+@_of_heads(mixers.RoutingAttention)
 def _routing(layer, queries, keys):
     # Queries and keys with centroids, pairs of clusters, and averages.
     clusters = layer.num_heads * layer.clusters
@@ -99,7 +84,7 @@ def _routing(layer, queries, keys):
     }
 
 
-@_of_heads(SinkhornAttention)
+@_of_heads(mixers.SinkhornAttention)
 def _sinkhorn(layer, queries, keys):
     # The matrix of blocks, the keys and values that it sorts, and pairs with
     # both blocks. Normalising the matrix takes only a division for each entry.
@@ -113,7 +98,7 @@ def _sinkhorn(layer, queries, keys):
     }
 
 
-@_of_heads(LinearAttention)
+@_of_heads(mixers.LinearAttention)
 def _linear(layer, queries, keys):
     # The form that is not causal, without chunks: sums of weights and divisions
     # by them; sums over the source and their products with queries.
@@ -124,7 +109,7 @@ def _linear(layer, queries, keys):
     }
 
 
-@multiplications.register(PerformerAttention)
+@multiplications.register(mixers.PerformerAttention)
 def _performer(layer, queries, keys):
     # The products `w . x`, and squares of keys; those of queries cancel.
     # Factors that keep features in range do not count.
@@ -136,20 +121,13 @@ def _performer(layer, queries, keys):
 # --- others, of T tokens of one sequence --------------------------------------
 
 
-def _features(layer):
-    """The width of tokens for which a layer is built."""
-    config = layer.get_build_config()
-    shapes = config.get("shapes_dict", config)
-    return next(iter(shapes.values()))[-1]
-
-
-@multiplications.register(LightConvolution)
-@multiplications.register(DynamicConvolution)
+@multiplications.register(mixers.LightConvolution)
+@multiplications.register(mixers.DynamicConvolution)
 def _convolution(layer, length, source_length):
     # Taps beyond the borders also count, and products of the gate.
     tokens = length * layer.output_dense.kernel.shape[0]
     kernels, logits = layer.num_heads * length, 0
-    if isinstance(layer, DynamicConvolution):
+    if isinstance(layer, mixers.DynamicConvolution):
         logits = of_dense(layer.kernel, length)
     elif layer.border == "zero":  # one kernel for all tokens
         kernels = layer.num_heads
@@ -165,19 +143,19 @@ def _convolution(layer, length, source_length):
     )
 
 
-@multiplications.register(PoolingMixer)
+@multiplications.register(mixers.PoolingMixer)
 def _pooling(layer, length, source_length):
     # Only a division for each number, because sums do not count.
-    return {"mixing": length * _features(layer)}
+    return {"mixing": length * layer._features}
 
 
-@multiplications.register(MLPMixer)
+@multiplications.register(mixers.MLPMixer)
 def _mlp(layer, length, source_length):
     # Whole matrices: hidden units, T columns and T rows.
-    return {"mixing": 2 * length * layer.hidden_dim * _features(layer)}
+    return {"mixing": 2 * length * layer.hidden_dim * layer._features}
 
 
-@multiplications.register(GatedMLP)
+@multiplications.register(mixers.GatedMLP)
 def _gated_mlp(layer, length, source_length):
     # Products with A, with T rows and columns of W, of the gate, and with C.
     gated = length * layer.output_dense.kernel.shape[0]
@@ -188,10 +166,10 @@ def _gated_mlp(layer, length, source_length):
     }
 
 
-@multiplications.register(FourierMixer)
+@multiplications.register(mixers.FourierMixer)
 def _fourier(layer, length, source_length):
     # A fast transform of n = T d complex numbers, counted for radix 2: log2(n)
     # times n / 2 complex products of four real ones each (Cooley and Tukey,
     # 1965, doi.org/10.1090/S0025-5718-1965-0178586-1).
-    numbers = length * _features(layer)
+    numbers = length * layer._features
     return {"mixing": round(2 * numbers * math.log2(max(numbers, 1)))}

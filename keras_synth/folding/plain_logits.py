@@ -5,17 +5,10 @@ import math
 import numpy as np
 from keras import ops
 
+from keras_synth import synthesizers
 from keras_synth.attention.projections import repeated_heads
 from keras_synth.folding.plain import plain_layer
 from keras_synth.folding.table import TableSynthesizer
-from keras_synth.synthesizers import (
-    AdditiveSynthesizer,
-    DenseSynthesizer,
-    DotProductSynthesizer,
-    FactorizedDenseSynthesizer,
-    LocalDenseSynthesizer,
-    MixtureSynthesizer,
-)
 from keras_synth.synthesizers.dot_product import (
     PairSynthesizer,
     rotated,
@@ -49,7 +42,7 @@ def _positions(synthesizer, query, source):
     return [np.arange(n) % synthesizer.max_length for n in lengths]
 
 
-@plain_layer.register(MixtureSynthesizer)
+@plain_layer.register(synthesizers.MixtureSynthesizer)
 def _mixture(synthesizer, graph):
     parts, giver = synthesizer.synthesizers, None
     if synthesizer.alphas is not None:
@@ -73,7 +66,7 @@ def _mixture(synthesizer, graph):
     return terms
 
 
-@plain_layer.register(DotProductSynthesizer)
+@plain_layer.register(synthesizers.DotProductSynthesizer)
 def _dot_product(synthesizer, graph):
     def turned(x):
         if not synthesizer.rotary:
@@ -94,7 +87,7 @@ def _dot_product(synthesizer, graph):
     return terms
 
 
-@plain_layer.register(AdditiveSynthesizer)
+@plain_layer.register(synthesizers.AdditiveSynthesizer)
 def _additive(synthesizer, graph):
     def terms(query, source):
         queries = graph.call(synthesizer.query, query)[:, :, None]
@@ -105,7 +98,7 @@ def _additive(synthesizer, graph):
     return terms
 
 
-@plain_layer.register(DenseSynthesizer)
+@plain_layer.register(synthesizers.DenseSynthesizer)
 def _dense(synthesizer, graph):
     def of_heads(x):
         x = ops.convert_to_numpy(x)
@@ -128,7 +121,7 @@ def _dense(synthesizer, graph):
     return terms
 
 
-@plain_layer.register(FactorizedDenseSynthesizer)
+@plain_layer.register(synthesizers.FactorizedDenseSynthesizer)
 def _factorized_dense(synthesizer, graph):
     size, longest = math.prod(synthesizer.factors), synthesizer.max_length
 
@@ -156,7 +149,7 @@ def _factorized_dense(synthesizer, graph):
     return terms
 
 
-@plain_layer.register(LocalDenseSynthesizer)
+@plain_layer.register(synthesizers.LocalDenseSynthesizer)
 def _local_dense(synthesizer, graph):
     reach, heads = synthesizer.reach, synthesizer.num_heads
 

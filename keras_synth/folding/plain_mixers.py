@@ -3,6 +3,7 @@
 import numpy as np
 from keras import layers, ops
 
+from keras_synth import mixers
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.folding.plain import plain_layer
 from keras_synth.folding.plain_attention import (
@@ -14,20 +15,6 @@ from keras_synth.folding.plain_attention import (
     zero_padding,
 )
 from keras_synth.folding.plain_logits import dot_products
-from keras_synth.mixers import (
-    CompressedAttention,
-    DynamicConvolution,
-    FourierMixer,
-    GatedMLP,
-    LightConvolution,
-    LinearAttention,
-    LinformerAttention,
-    LongformerAttention,
-    MLPMixer,
-    MultiHeadMixer,
-    PerformerAttention,
-    PoolingMixer,
-)
 from keras_synth.mixers.performer import FLOOR
 
 
@@ -43,7 +30,7 @@ def _registered(cls):
         def form(mixer, graph):
             def mixed(call):
                 padding = call.mask.queries
-                if not isinstance(mixer, MultiHeadMixer):
+                if not isinstance(mixer, mixers.MultiHeadMixer):
                     x = zero_padding(call.query, call.mask.keys)
                     return zero_padding(mix(mixer, graph, call, x), padding)
                 context = mix(
@@ -65,7 +52,7 @@ def _registered(cls):
 # --- one matrix for all samples -----------------------------------------------
 
 
-@_registered(FourierMixer)
+@_registered(mixers.FourierMixer)
 def _fourier(mixer, graph, call, x):
     of_tokens, of_features = (
         2 * np.pi / n * (np.outer(np.arange(n), np.arange(n)) % n)
@@ -88,7 +75,7 @@ def _along(graph, matrix, bias, x, rows, causal):
     return graph.product("bsd,ts->btd", x, matrix, bias)
 
 
-@_registered(MLPMixer)
+@_registered(mixers.MLPMixer)
 def _mlp(mixer, graph, call, x):
     length = x.shape[1]
     units = length if call.mask.causal else mixer.hidden_dim
@@ -99,7 +86,7 @@ def _mlp(mixer, graph, call, x):
     return zero_padding(x, call.mask.keys)
 
 
-@_registered(GatedMLP)
+@_registered(mixers.GatedMLP)
 def _gated_mlp(mixer, graph, call, x):
     u, v = ops.split(graph.call(mixer.value, x), 2, axis=-1)
     v = zero_padding(graph.call(mixer.norm, v), call.mask.keys)
@@ -126,7 +113,7 @@ def _convolved(x, kernel, causal):
     return y
 
 
-@_registered(PoolingMixer)
+@_registered(mixers.PoolingMixer)
 def _pooling(mixer, graph, call, x):
     ones = zero_padding(with_ones(call.query), call.mask.keys)
     kernel = np.ones((mixer.size, ones.shape[-1]))
@@ -143,7 +130,7 @@ def _values(mixer, graph, call, x):
     return zero_padding(x, call.mask.keys)
 
 
-@_registered(LightConvolution)
+@_registered(mixers.LightConvolution)
 def _light_convolution(mixer, graph, call, x):
     x = _values(mixer, graph, call, x)
     kernel = ops.convert_to_numpy(ops.softmax(mixer.kernel, axis=-1))
@@ -156,7 +143,7 @@ def _light_convolution(mixer, graph, call, x):
     return graph.call(mixer.output_dense, y)
 
 
-@_registered(DynamicConvolution)
+@_registered(mixers.DynamicConvolution)
 def _dynamic_convolution(mixer, graph, call, x):
     heads, width = mixer.num_heads, mixer.width
     x = _values(mixer, graph, call, x)
@@ -183,7 +170,7 @@ def _dynamic_convolution(mixer, graph, call, x):
 # --- queries and keys ---------------------------------------------------------
 
 
-@_registered(LongformerAttention)
+@_registered(mixers.LongformerAttention)
 def _longformer(mixer, graph, call, queries, keys, values):
     mask = call.mask._replace(pattern=mixer.pattern)
     context = attend(graph, [dot_products(queries, keys)], values, mask)
@@ -199,7 +186,7 @@ def _longformer(mixer, graph, call, queries, keys, values):
     return ops.concatenate([first, context[:, number:]], axis=1)
 
 
-@_registered(LinformerAttention)
+@_registered(mixers.LinformerAttention)
 def _linformer(mixer, graph, call, queries, keys, values):
     def summed(table, x):
         table = ops.convert_to_numpy(table)[..., : x.shape[1]]
@@ -212,7 +199,7 @@ def _linformer(mixer, graph, call, queries, keys, values):
     return attend(graph, [logits], values, AttentionMask())
 
 
-@_registered(CompressedAttention)
+@_registered(mixers.CompressedAttention)
 def _compressed(mixer, graph, call, queries, keys, values):
     stride, size, mask = mixer.stride, mixer.kernel, call.mask
 
@@ -233,7 +220,7 @@ def _compressed(mixer, graph, call, queries, keys, values):
     return attend(graph, [logits], values, AttentionMask(keys=real))
 
 
-@_registered(LinearAttention)
+@_registered(mixers.LinearAttention)
 def _linear(mixer, graph, call, queries, keys, values):
     queries, keys = ops.elu(queries) + 1.0, ops.elu(keys) + 1.0
     values = zero_padding(with_ones(values), call.mask.keys)
@@ -248,7 +235,7 @@ def _linear(mixer, graph, call, queries, keys, values):
     return sums[..., :-1] / (sums[..., -1:] + mixer.epsilon)
 
 
-@_registered(PerformerAttention)
+@_registered(mixers.PerformerAttention)
 def _performer(mixer, graph, call, queries, keys, values):
     """The softmax of the logarithms of the estimates."""
     if mixer.redraw_interval is not None:
