@@ -4,13 +4,7 @@ import random
 from typing import Any
 
 from keras_synth._backend.checks import check_positive, check_seed
-from keras_synth.attention.patterns import (
-    BlockWindow,
-    GlobalTokens,
-    RandomBlocks,
-    Stride,
-    Window,
-)
+from keras_synth.attention import patterns
 from keras_synth.mixers.synthetic_attention import SyntheticAttention
 from keras_synth.types import Identifier
 
@@ -27,7 +21,7 @@ def local(
         - [Parmar et al., 2018](https://arxiv.org/abs/1802.05751)
         - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150)
     """
-    kwargs["pattern"] = Window(check_positive("window", window))
+    kwargs["pattern"] = patterns.Window(check_positive("window", window))
     return SyntheticAttention(synthesizer=synthesizer, **kwargs)
 
 
@@ -48,7 +42,7 @@ def strided(
           only the causal form, and two alternatives to this union.
     """
     window = stride if window is None else check_positive("window", window)
-    kwargs["pattern"] = Stride(stride) | Window(window)
+    kwargs["pattern"] = patterns.Stride(stride) | patterns.Window(window)
     return SyntheticAttention(synthesizer=synthesizer, **kwargs)
 
 
@@ -79,10 +73,10 @@ def big_bird(
         random_seed = check_seed("seed", seed)
     if random_seed is None:
         random_seed = random.randrange(2**31)
-    pattern = BlockWindow(window_blocks, block_size)
+    pattern = patterns.BlockWindow(window_blocks, block_size)
     first = check_positive("global_blocks", global_blocks)
-    pattern |= GlobalTokens(first * block_size)
-    pattern |= RandomBlocks(
+    pattern |= patterns.GlobalTokens(first * block_size)
+    pattern |= patterns.RandomBlocks(
         random_blocks, block_size, random_seed, without=pattern
     )
     kwargs |= {"max_length": max_length, "seed": seed, "pattern": pattern}
