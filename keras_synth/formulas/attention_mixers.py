@@ -2,8 +2,8 @@
 
 `split_heads` projects tokens to the arguments: queries `(B, T, H, k)`, keys
 `(B, S, H, k)` and values `(B, S, H, v)`. `merge_heads` projects the result, a
-context `(B, T, H, v)`, to the output. `allowed` is a boolean tensor that
-broadcasts to the logits or weights, `(B, H, T, S)`.
+context `(B, T, H, v)`, to the output. For one sequence S is T. `allowed` is a
+boolean tensor that broadcasts to the logits, `(B, H, T, S)` or `(H, T, S)`.
 """
 
 from keras import ops
@@ -27,14 +27,7 @@ def attention(
 ) -> Tensor:
     """Sums values by their weights: `A V` with `A = normalizer(S)`.
 
-    Args:
-        logits: Tensor `(B, H, T, S)` or `(H, T, S)`.
-        values: Tensor `(B, S, H, v)`.
-        allowed: Boolean tensor that broadcasts to the logits.
-        normalizer: `softmax`, `softmax1`, `relu` or `sigmoid`.
-
-    Returns:
-        Tensor `(B, T, H, v)`.
+    The normalizer is `softmax`, `softmax1`, `relu` or `sigmoid`.
 
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
@@ -45,15 +38,9 @@ def attention(
 
 
 def merge_heads(context: Tensor, W: Tensor, b: Tensor = 0.0) -> Tensor:
-    """Projects the context of all heads to the output.
+    """Projects the context of all heads to the output, `(B, T, d)`.
 
-    Args:
-        context: Tensor `(B, T, H, v)`.
-        W: Tensor `(H, v, d)`.
-        b: Tensor `(d,)`.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    W is `(H, v, d)`, and b is `(d,)`.
     """
     return ops.einsum("bthv,hvd->btd", context, W) + b
 
@@ -73,18 +60,8 @@ def longformer(
 ) -> Tensor:
     """Attends to a window and to global tokens with their own projections.
 
-    Args:
-        queries: Tensor `(B, T, H, k)`.
-        keys: Tensor `(B, T, H, k)`.
-        values: Tensor `(B, T, H, v)`.
-        global_queries: Tensor `(B, T, H, k)`.
-        global_keys: Tensor `(B, T, H, k)`.
-        global_values: Tensor `(B, T, H, v)`.
-        size: Integer, neighbours on each side.
-        tokens: Integer, number of first tokens that are global.
-
-    Returns:
-        Tensor `(B, T, H, v)`.
+    The window has `size` neighbours on each side. The first `tokens` are
+    global: all see them, and they see all.
 
     References:
         - [Beltagy et al., 2020](https://arxiv.org/abs/2004.05150)
@@ -123,18 +100,9 @@ def compressed(
 ) -> Tensor:
     """Attends to convolved keys: `k'_m = sum_t k_(m stride + t) A_t`.
 
-    The values are convolved with B. Tokens beyond the end count as zeros.
-
-    Args:
-        queries: Tensor `(B, T, H, k)`.
-        keys: Tensor `(B, S, H, k)`.
-        values: Tensor `(B, S, H, v)`.
-        A: Tensor `(n, H, k, k)`, a kernel of n tokens.
-        B: Tensor `(n, H, v, v)`.
-        stride: Integer, tokens from one sum to the next.
-
-    Returns:
-        Tensor `(B, T, H, v)`.
+    The kernel A of n tokens is `(n, H, k, k)`. The values are convolved with B,
+    `(n, H, v, v)`. There are `stride` tokens from one sum to the next. Tokens
+    beyond the end count as zeros.
 
     References:
         - [Liu et al., 2018](https://arxiv.org/abs/1801.10198)
@@ -221,15 +189,8 @@ def reformer(
     its bucket in its own chunk and in the previous one. It sees itself only if
     it sees no other token. The softmax is over all tokens seen in any round.
 
-    Args:
-        queries: Tensor `(B, T, H, k)`. The keys are the queries scaled to
-            length 1.
-        values: Tensor `(B, T, H, v)`.
-        rotations: Tensor `(H, rounds, k, buckets / 2)`, R.
-        bucket_size: Integer, tokens in a chunk.
-
-    Returns:
-        Tensor `(B, T, H, v)`.
+    The keys are the queries scaled to length 1. The rotations R are
+    `(H, rounds, k, buckets / 2)`. A chunk has `bucket_size` tokens.
 
     References:
         - [Kitaev et al., 2020](https://arxiv.org/abs/2001.04451)
@@ -252,19 +213,10 @@ def routing(
 ) -> Tensor:
     """Compares the queries and keys nearest to the same centroid.
 
-    Each of the C clusters has the `size` queries and the `size` keys with the
-    largest cosines, which are rounded to 2^-16. A query in several clusters
-    gets the average of their results.
-
-    Args:
-        queries: Tensor `(B, T, H, k)`.
-        keys: Tensor `(B, T, H, k)`.
-        values: Tensor `(B, T, H, v)`.
-        centroids: Tensor `(H, C, k)`, of length 1.
-        size: Integer, tokens of a cluster.
-
-    Returns:
-        Tensor `(B, T, H, v)`, zero for queries in no cluster.
+    The centroids of C clusters are `(H, C, k)`, of length 1. Each cluster has
+    the `size` queries and the `size` keys with the largest cosines, which are
+    rounded to 2^-16. A query in several clusters gets the average of their
+    results, and a query in no cluster gets zero.
 
     References:
         - [Roy et al., 2021](https://arxiv.org/abs/2003.05997)
@@ -294,20 +246,12 @@ def sinkhorn(
     """Attends to a token's own block and to one that is sorted to it.
 
     `P = sinkhorn(z_i . W_j / temperature)`, z_i the mean query of block i, is a
-    matrix of blocks by blocks whose rows and columns sum to 1. The sorted keys
-    and values are `P K` and `P V`.
+    matrix of blocks by blocks whose rows and columns sum to 1: they are divided
+    by their sums in turn, `iterations` times. The sorted keys and values are
+    `P K` and `P V`.
 
-    Args:
-        queries: Tensor `(B, T, H, k)`, of n whole blocks.
-        keys: Tensor `(B, T, H, k)`.
-        values: Tensor `(B, T, H, v)`.
-        W: Tensor `(H, k, N / block_size)`.
-        block_size: Integer, c, in tokens.
-        temperature: Float.
-        iterations: Integer, how often columns and rows are normalized.
-
-    Returns:
-        Tensor `(B, T, H, v)`.
+    W is `(H, k, N / block_size)`. The tokens are n whole blocks of c tokens,
+    `block_size`.
 
     References:
         - [Tay et al., 2020](https://arxiv.org/abs/2002.11296)

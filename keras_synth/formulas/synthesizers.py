@@ -1,6 +1,8 @@
 """Logits `(B, H, T, S)`, or `(H, T, S)` if they do not depend on tokens.
 
-Functions of positions have the numbers of tokens T and S as arguments.
+Functions of tokens project the query x, `(B, T, d)`, or the source y,
+`(B, S, d)`, to heads: Wq, Wk and W1 are `(d, H, k)`, and bq, bk and b1 are
+`(H, k)`. Arguments T and S are numbers of tokens.
 """
 
 import math
@@ -12,29 +14,15 @@ from keras_synth.formulas.weights import Tensor, distances
 
 
 def split_heads(x: Tensor, W: Tensor, b: Tensor = 0.0) -> Tensor:
-    """Projects tokens to the features of each head: `x W + b`.
+    """Projects tokens to the features of each head: `x W + b`, `(B, T, H, k)`.
 
-    Args:
-        x: Tensor `(B, T, d)`.
-        W: Tensor `(d, H, k)`.
-        b: Tensor `(H, k)`.
-
-    Returns:
-        Tensor `(B, T, H, k)`.
+    W is `(d, H, k)`, and b is `(H, k)`.
     """
     return ops.einsum("btd,dhk->bthk", x, W) + b
 
 
 def compare(queries: Tensor, keys: Tensor) -> Tensor:
-    """Returns scaled dot products, `Q K^T / sqrt(k)`.
-
-    Args:
-        queries: Tensor `(B, T, H, k)`.
-        keys: Tensor `(B, S, H, k)`.
-
-    Returns:
-        Tensor `(B, H, T, S)`.
-    """
+    """Returns scaled dot products of heads, `Q K^T / sqrt(k)`."""
     scale = keys.shape[-1] ** -0.5
     return ops.einsum("bthk,bshk->bhts", queries * scale, keys)
 
@@ -47,17 +35,6 @@ def dot_product(
 ) -> Tensor:
     """V compares pairs of tokens: `S = (x Wq + bq) (y Wk + bk)^T / sqrt(k)`.
 
-    Args:
-        x: Tensor `(B, T, d)`, the query.
-        y: Tensor `(B, S, d)`, the source.
-        Wq: Tensor `(d, H, k)`.
-        bq: Tensor `(H, k)`.
-        Wk: Tensor `(d, H, k)`.
-        bk: Tensor `(H, k)`.
-
-    Returns:
-        Tensor `(B, H, T, S)`.
-
     References:
         - [Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)
     """
@@ -65,18 +42,11 @@ def dot_product(
 
 
 def rotate(x: Tensor, width: int, max_wavelength: float = 10_000.0) -> Tensor:
-    """Rotates queries or keys by their position, pairs of features.
+    """Rotates queries or keys `(B, T, H, k)` by their position.
 
-    Features f and `f + width / 2` turn by `i m^(-2f / width)` at position i.
-    Dot products of rotated queries and keys depend on distances.
-
-    Args:
-        x: Tensor `(B, T, H, k)`.
-        width: Integer, rotated features, an even number.
-        max_wavelength: Float, `m`.
-
-    Returns:
-        Tensor `(B, T, H, k)`.
+    Of the first `width` features, an even number, f and `f + width / 2` turn by
+    `i m^(-2f / width)` at position i, where m is `max_wavelength`. Dot products
+    of rotated queries and keys depend on distances.
 
     References:
         - [Su et al., 2021](https://arxiv.org/abs/2104.09864)
@@ -100,17 +70,7 @@ def additive(
 ) -> Tensor:
     """Compares pairs by a layer: `S = w . tanh(x Wq + bq + y Wk + bk)`.
 
-    Args:
-        x: Tensor `(B, T, d)`, the query.
-        y: Tensor `(B, S, d)`, the source.
-        Wq: Tensor `(d, H, k)`.
-        bq: Tensor `(H, k)`.
-        Wk: Tensor `(d, H, k)`.
-        bk: Tensor `(H, k)`.
-        w: Tensor `(H, k)`.
-
-    Returns:
-        Tensor `(B, H, T, S)`.
+    w is `(H, k)`.
 
     References:
         - [Bahdanau et al., 2015](https://arxiv.org/abs/1409.0473)
@@ -131,17 +91,7 @@ def dense(
 ) -> Tensor:
     """D predicts logits from each token: `S = relu(x W1 + b1) W2 + b2`.
 
-    Args:
-        x: Tensor `(B, T, d)`.
-        W1: Tensor `(d, H, k)`.
-        b1: Tensor `(H, k)`.
-        W2: Tensor `(N, H, k)`.
-        b2: Tensor `(H, N)`.
-        S: Integer, tokens of the source, at most `N`.
-        activation: Function of a tensor.
-
-    Returns:
-        Tensor `(B, H, T, S)`.
+    W2 is `(N, H, k)`, and b2 is `(H, N)`, for sources of up to N tokens.
 
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Dense
@@ -163,21 +113,9 @@ def factorized_dense(
 ) -> Tensor:
     """FD multiplies two short rows: `S[i, p b + q] = A_p(x_i) B_q(x_i)`.
 
-    `A(x) = h A + bA`, `B(x) = h B + bB` and `h = relu(x W1 + b1)`.
-
-    Args:
-        x: Tensor `(B, T, d)`.
-        W1: Tensor `(d, H, k)`.
-        b1: Tensor `(H, k)`.
-        A: Tensor `(H, k, a)`.
-        bA: Tensor `(H, a)`.
-        B: Tensor `(H, k, b)`, with `a b >= N`.
-        bB: Tensor `(H, b)`.
-        S: Integer, tokens of the source, at most `N`.
-        activation: Function of a tensor.
-
-    Returns:
-        Tensor `(B, H, T, S)`.
+    `A(x) = h A + bA`, `B(x) = h B + bB` and `h = relu(x W1 + b1)`. A is
+    `(H, k, a)`, bA `(H, a)`, B `(H, k, b)` and bB `(H, b)`, for sources of up
+    to `a b` tokens.
 
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), FD
@@ -200,18 +138,8 @@ def local_dense(
     """Predicts the logits of a token's neighbours from that token.
 
     `S[i, i + o] = relu(x_i W1 + b1) . W2[o] + b2[o]` for offsets o from -w to
-    w. `allowed` must exclude other pairs, as `window(T, T, w)` does.
-
-    Args:
-        x: Tensor `(B, T, d)`.
-        W1: Tensor `(d, H, k)`.
-        b1: Tensor `(H, k)`.
-        W2: Tensor `(2 w + 1, H, k)`.
-        b2: Tensor `(H, 2 w + 1)`.
-        activation: Function of a tensor.
-
-    Returns:
-        Tensor `(B, H, T, T)`.
+    w. W2 is `(2 w + 1, H, k)`, and b2 is `(H, 2 w + 1)`. `allowed` must exclude
+    other pairs, as `window(T, T, w)` does.
 
     References:
         - [Xu et al., 2021](https://arxiv.org/abs/2010.12155)
@@ -266,19 +194,10 @@ def t5_relative(
 ) -> Tensor:
     """Learns a number per range of distances: `S[i, j] = w[bucket(j - i)]`.
 
-    Short distances have a bucket each. The buckets of longer distances grow
-    logarithmically up to `max_distance`.
-
-    Args:
-        w: Tensor `(buckets, H)`.
-        T: Integer, tokens of the query.
-        S: Integer, tokens of the source.
-        max_distance: Integer, in tokens.
-        bidirectional: Whether later tokens have their own buckets, half of all.
-            Otherwise they share the bucket of distance 0.
-
-    Returns:
-        Tensor `(H, T, S)`.
+    w is `(buckets, H)`. Short distances have a bucket each. The buckets of
+    longer distances grow logarithmically up to `max_distance`, in tokens. If
+    `bidirectional`, later tokens have their own buckets, half of all. Otherwise
+    they share the bucket of distance 0.
 
     References:
         - [Raffel et al., 2020](https://arxiv.org/abs/1910.10683)
@@ -323,16 +242,9 @@ def gaussian(offsets: Tensor, stddev: float, T: int, S: int) -> Tensor:
 def pattern(names: Sequence[str], T: int, S: int, width: int = 2) -> Tensor:
     """Fixes where each head attends: `S[i, j] = -20 |j - place(i)|`.
 
-    Args:
-        names: Sequence of H strings: `"current"`, `"previous"` or `"next"`
-            token; `"window"`, up to `width` tokens away; `"left"` or `"right"`,
-            all tokens except the nearest; `"start"` or `"end"`.
-        T: Integer, tokens of the query.
-        S: Integer, tokens of the source.
-        width: Integer, in tokens.
-
-    Returns:
-        Tensor `(H, T, S)`.
+    The names are one for each head: `"current"`, `"previous"` or `"next"`
+    token; `"window"`, up to `width` tokens away; `"left"` or `"right"`, all
+    tokens except the nearest; `"start"` or `"end"`.
 
     References:
         - [Raganato et al., 2020](https://arxiv.org/abs/2002.10260)
@@ -353,12 +265,7 @@ def pattern(names: Sequence[str], T: int, S: int, width: int = 2) -> Tensor:
 def mixture(parts: Sequence[Tensor], alphas: Tensor) -> Tensor:
     """X+Y is a weighted sum: `S = sum_p softmax(alphas)_p S_p`.
 
-    Args:
-        parts: Sequence of P tensors of logits, `(B, H, T, S)` or `(H, T, S)`.
-        alphas: Tensor `(P, H)`.
-
-    Returns:
-        Tensor `(B, H, T, S)`, or `(H, T, S)` if no part has a batch axis.
+    For P parts, which are logits, the alphas are `(P, H)`.
 
     References:
         - [Tay et al., 2021](https://arxiv.org/abs/2005.00743), Mixture

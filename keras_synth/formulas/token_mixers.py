@@ -1,6 +1,7 @@
 """Mixers without queries and keys: convolutions, MLPs, Fourier transforms.
 
-They mix the tokens x `(B, T, d)` of one sequence.
+They map the tokens x of one sequence, `(B, T, d)`, to a tensor of this shape.
+In a causal form a token sees no later one.
 """
 
 from collections.abc import Callable
@@ -12,16 +13,11 @@ from keras_synth.formulas.weights import Tensor
 
 
 def neighbours(x: Tensor, number: int, causal: bool) -> Tensor:
-    """Returns the tokens around each token, zeros beyond the ends.
+    """Returns n tokens around each token, `(B, T, n, d)`.
 
-    Args:
-        x: Tensor `(B, T, d)`.
-        number: Integer, n.
-        causal: Whether token i is the last of its neighbours; otherwise it is
-            the middle one, or the one before the middle.
-
-    Returns:
-        Tensor `(B, T, n, d)`.
+    Those beyond the ends are zero. In the causal form, token i is the last of
+    its neighbours. Otherwise it is the middle one, or the one before the
+    middle.
     """
     before = number - 1 if causal else (number - 1) // 2
     padded = ops.pad(x, [[0, 0], [before, number - 1 - before], [0, 0]])
@@ -34,15 +30,7 @@ def light_conv(x: Tensor, W: Tensor, causal: bool = False) -> Tensor:
 
     For kernels of n tokens `a = (n - 1) // 2`, or `n - 1` in the causal form.
     The layer adds a gated linear unit before, `x = (u A) sigmoid(u B)`, and a
-    linear layer after.
-
-    Args:
-        x: Tensor `(B, T, d)`.
-        W: Tensor `(H, n)`; the features of a head share a kernel.
-        causal: Whether a token sees no later one.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    linear layer after. W is `(H, n)`: the features of a head share a kernel.
 
     References:
         - [Wu et al., 2019](https://arxiv.org/abs/1901.10430)
@@ -57,15 +45,7 @@ def light_conv(x: Tensor, W: Tensor, causal: bool = False) -> Tensor:
 def dynamic_conv(x: Tensor, W: Tensor, causal: bool = False) -> Tensor:
     """Convolves with a kernel that each token predicts, `softmax(x_i W)`.
 
-    Everything else is as in `light_conv`.
-
-    Args:
-        x: Tensor `(B, T, d)`.
-        W: Tensor `(d, H, n)`.
-        causal: Whether a token sees no later one.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    W is `(d, H, n)`. Everything else is as in `light_conv`.
 
     References:
         - [Wu et al., 2019](https://arxiv.org/abs/1901.10430)
@@ -81,14 +61,8 @@ def dynamic_conv(x: Tensor, W: Tensor, causal: bool = False) -> Tensor:
 def pooling(x: Tensor, size: int, causal: bool = False) -> Tensor:
     """Averages neighbours: `y_i = mean_j x_j - x_i`.
 
-    Args:
-        x: Tensor `(B, T, d)`.
-        size: Integer, tokens j around i, including i. Tokens beyond the ends do
-            not count.
-        causal: Whether a token sees no later one.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    There are `size` tokens j around i, including i. Tokens beyond the ends do
+    not count.
 
     References:
         - [Yu et al., 2022](https://arxiv.org/abs/2111.11418)
@@ -110,18 +84,8 @@ def mlp_mixer(
 ) -> Tensor:
     """Applies an MLP along the tokens: `y = W2 gelu(W1 x + b1) + b2`.
 
-    In the causal form W1 and W2 are lower triangular.
-
-    Args:
-        x: Tensor `(B, T, d)`.
-        W1: Tensor `(n, N)`, for n hidden units.
-        b1: Tensor `(n,)`.
-        W2: Tensor `(N, n)`.
-        b2: Tensor `(N,)`.
-        activation: Function of a tensor.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    For n hidden units W1 is `(n, N)`, b1 `(n,)`, W2 `(N, n)` and b2 `(N,)`. In
+    the causal form W1 and W2 are lower triangular.
 
     References:
         - [Tolstikhin et al., 2021](https://arxiv.org/abs/2105.01601)
@@ -145,22 +109,10 @@ def gmlp(
 ) -> Tensor:
     """Gates tokens along the length: `y = (u (W norm(v) + b)) C + c`.
 
-    `u, v = split(gelu(x A + a))`. In the causal form W is lower triangular.
-
-    Args:
-        x: Tensor `(B, T, d)`.
-        A: Tensor `(d, 2 e)`.
-        a: Tensor `(2 e,)`.
-        gamma: Tensor `(e,)`, scale of the layer normalization.
-        beta: Tensor `(e,)`, its offset.
-        W: Tensor `(N, N)`.
-        b: Tensor `(N,)`.
-        C: Tensor `(e, d)`.
-        c: Tensor `(d,)`.
-        activation: Function of a tensor.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    `u, v = split(gelu(x A + a))`, and norm is a layer normalization with the
+    scale gamma and the offset beta, `(e,)`. A is `(d, 2 e)`, a `(2 e,)`, W
+    `(N, N)`, b `(N,)`, C `(e, d)` and c `(d,)`. In the causal form W is lower
+    triangular.
 
     References:
         - [Liu et al., 2021](https://arxiv.org/abs/2105.08050)
@@ -175,12 +127,6 @@ def gmlp(
 
 def fnet(x: Tensor) -> Tensor:
     """Applies a Fourier transform to tokens and features: `y = Re(F_T x F_d)`.
-
-    Args:
-        x: Tensor `(B, T, d)`.
-
-    Returns:
-        Tensor `(B, T, d)`.
 
     References:
         - [Lee-Thorp et al., 2021](https://arxiv.org/abs/2105.03824)
