@@ -166,10 +166,8 @@ class LightConvolution(Convolution):
             layers, as for `MultiHeadMixer`, and keyword arguments of
             `keras.layers.Layer`. `kernel_initializer` also applies to W.
 
-    Call arguments: see `SelfMixer`. `use_causal_mask` shifts the kernel.
-
-    Returns:
-        Tensor `(B, T, d)`.
+    Call arguments and output: see `SelfMixer`. `use_causal_mask` shifts the
+    kernel.
 
     Raises:
         ValueError: If an argument is out of range, or `num_heads` does not
@@ -212,14 +210,7 @@ class DynamicConvolution(Convolution):
             token.
         **kwargs: Arguments of `LightConvolution`.
 
-    Call arguments: see `SelfMixer`. `use_causal_mask` shifts the kernel.
-
-    Returns:
-        Tensor `(B, T, d)`.
-
-    Raises:
-        ValueError: If an argument is out of range, or `num_heads` does not
-            divide `d`.
+    Call arguments, output and errors: see `LightConvolution`.
 
     Example:
 

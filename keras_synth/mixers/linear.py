@@ -113,9 +113,8 @@ class LinearAttention(KernelMixer):
     of tokens continues the sum of the previous one. The decoding cache is only
     this sum, `(B, H, k, v)`.
 
-    As in the authors' code, queries are not scaled by `1 / sqrt(k)`. Only
-    padding and causal masks are supported. Attention masks, biases and scores
-    are not.
+    As in the authors' code, queries are not scaled by `1 / sqrt(k)`. Attention
+    masks, biases and scores are not supported.
 
     Args:
         num_heads: Integer, `H`.

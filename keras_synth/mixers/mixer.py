@@ -31,6 +31,7 @@ _NEEDS = {
     "return_attention_scores": "supports_attention_scores",
     "use_causal_mask": "supports_causal_mask",
 }
+_NO_TENSORS = {"training", "use_causal_mask", "return_attention_scores"}
 
 
 class Mixer(Layer):
@@ -119,7 +120,9 @@ class Mixer(Layer):
         if not self.supports_cross_attention:
             given = {k: given[k] for k in given.keys() - {"value", "key"}}
         own_call = type(self).call is not Mixer.call
-        if self.supports_cross_attention if own_call else _has_tensors(given):
+        # Whether there are other tensors, whose masks Keras passes.
+        others = any(given[x] is not None for x in given.keys() - _NO_TENSORS)
+        if self.supports_cross_attention if own_call else others:
             # Here, so that Keras passes the masks of both tensors.
             if value is None and mask is not None:
                 pair = map(masks.as_boolean, (kwargs.get("value_mask"), mask))
@@ -384,14 +387,6 @@ class Mixer(Layer):
                 f"{type(self).__name__} must be built before it decodes. Call "
                 "it, or `build` it. Received: a layer that is not built"
             )
-
-
-def _has_tensors(arguments):
-    """Whether there are other tensors, whose masks Keras passes."""
-    return any(arguments[x] is not None for x in arguments.keys() - _NO_TENSORS)
-
-
-_NO_TENSORS = {"training", "use_causal_mask", "return_attention_scores"}
 
 
 def _no_cache(mixer):

@@ -34,8 +34,7 @@ class PerformerAttention(KernelMixer):
     row depends on later keys. (The authors' code scales by the largest of all
     keys.)
 
-    Only padding and causal masks are supported. Attention masks, biases and
-    scores are not.
+    Attention masks, biases and scores are not supported.
 
     Args:
         num_heads: Integer, `H`.
@@ -47,9 +46,7 @@ class PerformerAttention(KernelMixer):
             directions; `None` to keep the first ones. Directions and the number
             of steps are saved with the weights. A layer that is not `trainable`
             keeps its directions.
-        **kwargs: Keyword arguments of `MultiHeadMixer`. `dropout` is the
-            fraction of source tokens to omit from the sum of values in
-            training. All queries of a head omit the same tokens.
+        **kwargs: Keyword arguments of `LinearAttention`.
 
     Call arguments and output: see `MultiHeadMixer`.
 
