@@ -376,6 +376,13 @@ def test_a_class_without_a_count_is_named_with_the_way_out(layer):
         multiplications(layer, T, T)
 
 
+@pytest.mark.parametrize("name", MIXERS)
+def test_a_mixer_that_is_not_built_says_so(name):
+    layer = mixers.get(name, num_heads=2, key_dim=4, max_length=16)
+    with pytest.raises(ValueError, match=r"Call it.*Received.*not built"):
+        multiplications(layer, T, T)
+
+
 def test_a_masked_lm_guesses_only_hidden_tokens():
     backbone = models.SynthesizerBackbone(
         vocabulary_size=20,

@@ -52,8 +52,8 @@ def multiplications(
         of all.
 
     Raises:
-        ValueError: If no function is registered for a class, or a sequence is
-            too long for the layer.
+        ValueError: If no function is registered for a class, a mixer is not
+            built, or a sequence is too long for the layer.
 
     Example:
 
@@ -185,6 +185,7 @@ def _near(window, queries, keys):
 @multiplications.register(SyntheticAttention)
 def _attention(layer, queries, keys):
     # All pairs, unless a window or a pattern excludes some.
+    layer._check_built()
     layer._check_lengths(queries, keys)
     within = queries * keys
     if layer.sliding_window is not None:

@@ -17,6 +17,7 @@ def _of_heads(cls):
     def register(count):
         @multiplications.register(cls)
         def total(layer, queries, keys):
+            layer._check_built()
             layer._check_lengths(queries, keys)
             pairs, others = count(layer, queries, keys)
             source = of_dense(layer.key, keys) + of_dense(layer.value, keys)
@@ -124,6 +125,7 @@ def _performer(layer, queries, keys):
 @multiplications.register(mixers.LightConvolution)
 @multiplications.register(mixers.DynamicConvolution)
 def _convolution(layer, length, source_length):
+    layer._check_built()
     # Taps beyond the borders also count, and products of the gate.
     tokens = length * layer.output_dense.kernel.shape[0]
     kernels, logits = layer.num_heads * length, 0
@@ -145,18 +147,21 @@ def _convolution(layer, length, source_length):
 
 @multiplications.register(mixers.PoolingMixer)
 def _pooling(layer, length, source_length):
+    layer._check_built()
     # Only a division for each number, because sums do not count.
     return {"mixing": length * layer._features}
 
 
 @multiplications.register(mixers.MLPMixer)
 def _mlp(layer, length, source_length):
+    layer._check_built()
     # Whole matrices: hidden units, T columns and T rows.
     return {"mixing": 2 * length * layer.hidden_dim * layer._features}
 
 
 @multiplications.register(mixers.GatedMLP)
 def _gated_mlp(layer, length, source_length):
+    layer._check_built()
     # Products with A, with T rows and columns of W, of the gate, and with C.
     gated = length * layer.output_dense.kernel.shape[0]
     return {
@@ -168,6 +173,7 @@ def _gated_mlp(layer, length, source_length):
 
 @multiplications.register(mixers.FourierMixer)
 def _fourier(layer, length, source_length):
+    layer._check_built()
     # A fast transform of n = T d complex numbers, counted for radix 2: log2(n)
     # times n / 2 complex products of four real ones each (Cooley and Tukey,
     # 1965, doi.org/10.1090/S0025-5718-1965-0178586-1).

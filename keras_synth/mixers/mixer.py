@@ -384,8 +384,8 @@ class Mixer(Layer):
     def _check_built(self):
         if not self.built:
             raise ValueError(
-                f"{type(self).__name__} must be built before it decodes. Call "
-                "it, or `build` it. Received: a layer that is not built"
+                f"{type(self).__name__} must be built. Call it, or `build` it. "
+                "Received: a layer that is not built"
             )
 
 
