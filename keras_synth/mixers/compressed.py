@@ -84,11 +84,9 @@ class CompressedAttention(MultiHeadMixer):
                 "some tokens. Pass a larger kernel or a smaller stride. "
                 f"Received: stride={stride}, kernel={kernel}"
             )
-        if convolution_initializer is not None:
-            convolution_initializer = keras.initializers.get(
-                convolution_initializer
-            )
-        self.convolution_initializer = convolution_initializer
+        self.convolution_initializer = keras.initializers.get(
+            convolution_initializer
+        )
         self.key_kernel = self.value_kernel = None
 
     def _build_projections(self, query_shape, value_shape, key_shape):
