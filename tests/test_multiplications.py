@@ -94,6 +94,9 @@ def test_models():
     assert multiplications(backbone, T, T) == whole
     classifier = models.SynthesizerTextClassifier(backbone, 4)
     assert multiplications(classifier, T, T) == {**whole, "output layer": 8 * 4}
+    tagger = models.SynthesizerTokenClassifier(backbone, 3)
+    tags = {"output layer": T * 8 * 3}
+    assert multiplications(tagger, T, T) == {**whole, **tags}
     causal = models.SynthesizerBackbone(num_layers=3, causal=True, **SHAPE)
     lm = models.SynthesizerCausalLM(causal)
     assert multiplications(lm, T, T) == {**whole, "output layer": T * 8 * 20}
@@ -384,15 +387,8 @@ def test_a_mixer_that_is_not_built_says_so(name):
 
 
 def test_a_masked_lm_guesses_only_hidden_tokens():
-    backbone = models.SynthesizerBackbone(
-        vocabulary_size=20,
-        num_layers=1,
-        num_heads=2,
-        hidden_dim=8,
-        intermediate_dim=16,
-        synthesizer="R",
-        max_sequence_length=40,
-    )
+    shape = {**SHAPE, "max_sequence_length": 40}
+    backbone = models.SynthesizerBackbone(num_layers=1, **shape)
     counts = multiplications(models.SynthesizerMaskedLM(backbone), 40, 40)
     # 6 of 40 tokens: a dense layer, and the table of tokens.
     assert counts.pop("output layer") == 6 * (8 * 8 + 8 * 20)

@@ -6,6 +6,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
+from assertions import close, equal
 from backend import numpy
 
 import keras_synth
@@ -110,10 +111,7 @@ def test_a_seed_makes_initial_values_reproducible(identifier):
         keras.saving.deserialize_keras_object(config),
     ]
     for one in same:
-        again = list(weights_of(one).values())
-        assert len(again) == len(first)
-        for a, b in zip(first, again, strict=True):
-            np.testing.assert_array_equal(a, b)
+        equal([*weights_of(one).values()], first)
     other = list(weights_of(get(identifier, seed=8, **options)).values())
     for a, b in zip(first, other, strict=True):
         assert (a != b).any() or not a.any()  # alphas are zeros
@@ -128,7 +126,7 @@ def test_an_initializer_with_a_seed_keeps_it():
         list(weights_of(get("R", seed=seed, initializer=initializer)).values())
         for seed in (1, 2)
     ]
-    np.testing.assert_array_equal(*tables)
+    equal(*tables)
 
 
 def test_sums_and_groups_of_objects_have_no_seed():
@@ -201,7 +199,7 @@ def test_your_own_names_work_like_other_names():
         normalizer="halved",
     )
     _, scores = layer(x, return_attention_scores=True)
-    np.testing.assert_allclose(numpy(scores).sum(-1), 0.5, rtol=1e-5)
+    close(numpy(scores).sum(-1), 0.5, atol=0, rtol=1e-5)
     assert not numpy(scores)[0, 0, 0, 3:].any()
     assert layer.synthesizer.synthesizers[0].stddev == 0.5
     block = SynthesizerEncoder(16, H, synthesizer="identity(scale=2.0)")

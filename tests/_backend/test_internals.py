@@ -8,7 +8,7 @@ import types
 import keras
 import numpy as np
 import pytest
-from backend import numpy
+from backend import numpy, only_on
 from places import ROOT
 
 from keras_synth._backend import (
@@ -19,9 +19,7 @@ from keras_synth._backend import (
 )
 from keras_synth.layers import SynthesizerEncoder, SyntheticAttention
 
-BACKEND = keras.backend.backend()
-on_torch = pytest.mark.skipif(BACKEND != "torch", reason="of PyTorch")
-on_jax = pytest.mark.skipif(BACKEND != "jax", reason="of JAX")
+on_torch = only_on("torch", "of its own names")
 PACKAGE = ROOT / "keras_synth"
 CORE = "_backend attention synthesizers mixers layers folding analysis".split()
 
@@ -134,7 +132,7 @@ def batches(error_at):
 
 
 @pytest.mark.each_backend
-@on_jax
+@only_on("jax", "others keep the weights anyway")
 @pytest.mark.parametrize("error_at", [0, 2])
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_model_keeps_its_weights_when_data_fail(error_at, lost, monkeypatch):

@@ -8,6 +8,7 @@ from backend import (
     compiled_gradients,
     gradients,
     numpy,
+    only_on,
     some_on_each_backend,
 )
 from keras import ops
@@ -140,9 +141,7 @@ def test_it_computes_in_its_own_dtype(inner, outer, dtype):
         np.testing.assert_array_equal(numpy(found), numpy(expected))
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() != "torch", reason="hooks of PyTorch"
-)
+@only_on("torch", "it has hooks")
 def test_hooks_of_pytorch_are_called():
     layer, seen = projection(), []
     layer.register_forward_pre_hook(lambda *_: seen.append("before"))

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import derived
+from backend import derived, only_on, slow_unless
 from keras import ops
 
 from keras_synth.layers import SyntheticAttention
@@ -19,10 +19,7 @@ pytestmark = [pytest.mark.accelerator, pytest.mark.filterwarnings("ignore")]
 
 H, K, B, T, D = 2, 64, 2, 128, 32
 # `make test` asks for one.
-NAMES = [
-    pytest.param(name, marks=[] if name == "R+V" else pytest.mark.slow)
-    for name in ("V", "D", "R+V", "D+V", "alibi+V")
-]
+NAMES = slow_unless(["R+V"], ["V", "D", "R+V", "D+V", "alibi+V"])
 # Relative to all entries: bfloat16 has eight bits.
 TOLERANCE = 0.02
 IS_JAX = keras.backend.backend() == "jax"
@@ -82,7 +79,7 @@ def error(found, expected):
     return np.linalg.norm(found - expected) / np.linalg.norm(expected)
 
 
-@pytest.mark.skipif(not IS_JAX, reason="of cuDNN by JAX")
+@only_on("jax", "it has cuDNN's attention")
 @pytest.mark.parametrize("mask", ["padded", "causal"])
 @pytest.mark.parametrize("name", NAMES)
 def test_cudnn_computes_it(name, mask):

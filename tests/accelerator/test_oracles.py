@@ -13,8 +13,9 @@ import numpy as np
 import oracles
 import pytest
 from arrays import padding
+from assertions import close
 from backend import on_cpu
-from random_cases import Case, Run, expected, supports
+from random_cases import Case, Run, along, expected, supports
 
 # Ignore warnings of a new device.
 pytestmark = [pytest.mark.accelerator, pytest.mark.filterwarnings("ignore")]
@@ -36,14 +37,9 @@ def case_of(name, mask, policy):
         value_dim=K,
         batch=B,
         target=T,
-        source=None,
         causal=mask == "causal",
-        window=None,
         masks=frozenset({"value"} if mask == "padded" else ()),
-        bias=None,
         policy=policy,
-        route=None,
-        piece=None,
         seed=3,
     )
 
@@ -55,23 +51,9 @@ def check(run, formula, rows=slice(None)):
     found, slopes = run.found(compiled=keras.backend.backend() != "torch")
     wanted = formula(run.arrays)
     size = max(1.0, np.abs(wanted).max())
-    np.testing.assert_allclose(
-        found[rows], wanted[rows], rtol=0, atol=tolerance * size
-    )
-    rng = np.random.default_rng(case.seed)
-    along = [rng.normal(size=x.shape) for x in run.arrays]
-    step = 1e-5
-    ahead, behind = (
-        np.sum(
-            run.direction
-            * formula(
-                [x + s * d for x, d in zip(run.arrays, along, strict=True)]
-            )
-        )
-        for s in (step, -step)
-    )
-    products = [x * d for x, d in zip(slopes, along, strict=True)]
-    mine, wanted = sum(map(np.sum, products)), (ahead - behind) / (2 * step)
+    close(found[rows], wanted[rows], rtol=0, atol=tolerance * size)
+    products, wanted = along(run, slopes, formula)
+    mine = sum(map(np.sum, products))
     size = np.sqrt(sum(np.sum(x**2) for x in products))
     assert abs(mine - wanted) <= tolerance * max(1.0, size)
 

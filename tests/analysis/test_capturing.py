@@ -10,8 +10,7 @@ from assertions import close, equal
 from attending_models import MODELS, B, D, H, S, T, made
 from backend import numpy
 
-from keras_synth import analysis, layers
-from keras_synth.mixers import Mixer
+from keras_synth import analysis, layers, mixers
 from keras_synth.mixers.call import observer
 
 
@@ -113,9 +112,7 @@ def test_parts_of_a_group_have_its_heads():
 class Subclassed(keras.Model):
     def __init__(self, broken=False):
         super().__init__()
-        self.attention = layers.SyntheticAttention(
-            H, 4, synthesizer="D+V", max_length=S
-        )
+        self.attention = mixers.get("D+V", H, 4, S)
         self.keras_attention = keras.layers.MultiHeadAttention(H, 4)
         self.broken = broken
 
@@ -232,7 +229,7 @@ def test_traced_calls_are_not_captured():
 
 
 def test_a_mixer_with_its_own_call_is_captured():
-    class Own(Mixer):
+    class Own(mixers.Mixer):
         supports_attention_bias = False
 
         def call(self, query, return_attention_scores=False, **kwargs):
@@ -335,15 +332,9 @@ class Plain(keras.Model):
         return x
 
 
-def t5():
-    return keras_hub.models.T5Backbone(30, 1, H, D, 12)
-
-
 def flash():
     inputs = keras.Input((T, D))
-    layer = layers.SyntheticAttention(
-        H, 4, synthesizer="V", flash_attention=True
-    )
+    layer = mixers.get("V", H, 4, flash_attention=True)
     return keras.Model(inputs, layer(inputs))
 
 
@@ -357,7 +348,11 @@ def without():
     ("make", "options", "match"),
     [
         (Plain, {}, "Expected a model with attention weights.*of Plain"),
-        (t5, {}, "graft.*of T5Backbone"),
+        (
+            lambda: keras_hub.models.T5Backbone(30, 1, H, D, 12),
+            {},
+            "graft.*of T5Backbone",
+        ),
         (without, {}, "FourierMixer.*do not have weights"),
         (flash, {}, "flash"),
         (lambda: "a preset", {}, "Keras layer or model.*'a preset'"),

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import gradients, numpy, on_cpu
+from assertions import close
+from backend import gradients, on_cpu
 from keras import ops
 
 from keras_synth.attend import attend
@@ -50,8 +51,7 @@ def test_dropout_of_a_shared_table_has_the_explicit_gradients():
             gradients(loss(route), table, values)
             for route in ("shared", "explicit")
         )
-        for mine, theirs in zip(once, explicit, strict=True):
-            np.testing.assert_allclose(mine, theirs, atol=2e-5)
+        close(once, explicit, atol=2e-5)
 
 
 BATCH, LENGTH, HEADS = 5, 16, 3
@@ -143,33 +143,33 @@ def test_torch_keeps_nothing_per_sample_head_and_pair():
     assert PAIRS in seen
 
 
-@pytest.mark.parametrize("lengths", [(5, 7), (7, 5)])
-@pytest.mark.parametrize("causal", [False, True])
-def test_a_pattern_between_two_sequences_has_one_result(lengths, causal):
+class Cold(normalizers.Softmax):
+    def weights(self, logits, count=None):
+        return super().weights(3 * logits)
+
+
+@pytest.mark.parametrize(
+    "lengths, mask, options",
+    [
+        ((5, 7), {"pattern": Window(2)}, {}),
+        ((7, 5), {"pattern": Window(2)}, {}),
+        ((5, 7), {"pattern": Window(2), "causal": True}, {}),
+        ((7, 5), {"pattern": Window(2), "causal": True}, {}),
+        (
+            (20, 20),
+            {"pattern": Window(2) | Stride(5)},
+            {"normalizer": Cold(), "route": "tiles"},
+        ),
+    ],
+)
+def test_patterns_and_custom_normalizers_have_one_result(
+    lengths, mask, options
+):
     target, source = lengths
     logits = Logits(normal(2, target, 2, 4), normal(2, source, 2, 4, seed=1))
-    values = normal(2, source, 2, 4, seed=2)
-    mask = AttentionMask(pattern=Window(2), causal=causal)
-    found, expected = (
-        numpy(attend(logits, values, mask, route=route))
-        for route in (None, "explicit")
-    )
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_a_softmax_of_ones_own_is_used_by_every_route():
-    class Cold(normalizers.Softmax):
-        def weights(self, logits, count=None):
-            return super().weights(3 * logits)
-
-    logits = Logits(normal(2, 20, 2, 4), normal(2, 20, 2, 4, seed=1))
-    values = normal(2, 20, 2, 4, seed=2)
-    mask = AttentionMask(pattern=Window(2) | Stride(5))
-    found, expected = (
-        numpy(attend(logits, values, mask, route=route, normalizer=Cold()))
-        for route in ("tiles", "explicit")
-    )
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    given = logits, normal(2, source, 2, 4, seed=2), AttentionMask(**mask)
+    expected = attend(*given, **{**options, "route": "explicit"})
+    close(attend(*given, **options), expected)
 
 
 def test_a_window_is_cut_to_a_length():

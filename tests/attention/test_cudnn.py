@@ -6,21 +6,20 @@ what cuDNN would be given. On a GPU tests/accelerator asks cuDNN itself.
 
 import itertools
 
-import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import numpy
+from assertions import close
+from backend import numpy, only_on, slow_unless
 from keras import ops
+from noise import drawn
 from platforms import Pretended
 
 from keras_synth.layers import SyntheticAttention
 
 pytestmark = [
     pytest.mark.each_backend,
-    pytest.mark.skipif(
-        keras.backend.backend() != "jax", reason="of cuDNN by JAX"
-    ),
+    only_on("jax", "it has cuDNN's attention"),
 ]
 H, K, D = 2, 8, 16
 MASKS = {
@@ -42,10 +41,7 @@ def layer_of(name, length, dtype, key_dim=K, **options):
         **options,
     )
     layer.build((None, length, D))
-    rng = np.random.default_rng(1)
-    for weight in layer.weights:
-        weight.assign(0.3 * rng.normal(size=weight.shape))
-    return layer
+    return drawn(layer, 1, 0.3)
 
 
 def arguments_of(masks, length, real=3):
@@ -113,11 +109,7 @@ QUICK = [
 slow = pytest.mark.slow
 
 
-@pytest.mark.parametrize(
-    "case",
-    [x if x in QUICK else pytest.param(x, marks=slow) for x in EVERY],
-    ids=str,
-)
+@pytest.mark.parametrize("case", slow_unless(QUICK, EVERY), ids=str)
 def test_it_receives_the_intended_arguments(case, monkeypatch):
     name, masks, (length, real), policy, options = case
     arguments = arguments_of(masks, length, real)
@@ -129,7 +121,7 @@ def test_it_receives_the_intended_arguments(case, monkeypatch):
     assert given.taken == ["cudnn"]
     assert np.isfinite(found).all()
     error = ERRORS[policy] * np.abs(expected).max()
-    np.testing.assert_allclose(found, expected, atol=error)
+    close(found, expected, atol=error)
 
 
 @pytest.mark.parametrize(
@@ -175,5 +167,4 @@ def test_gradients_are_those_of_float32(name, masks, monkeypatch):
     found = [*slopes("mixed_bfloat16")]
     assert given.taken == ["cudnn"]
     error = 0.03 * max(np.abs(x).max() for x in expected)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, atol=error)
+    close(found, expected, atol=error)

@@ -1,16 +1,15 @@
 """A flash kernel may be demanded wherever queries are compared with keys."""
 
 import keras
-import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import numpy, on_cpu, program
+from assertions import close
+from backend import numpy, on_cpu, only_on, program
 from keras import ops
 from platforms import Pretended
 
-from keras_synth import routes
+from keras_synth import mixers, routes
 from keras_synth._backend import kernels
-from keras_synth.layers import SyntheticAttention
 
 
 class Flash(routes.KernelRoute):
@@ -31,9 +30,7 @@ class Flash(routes.KernelRoute):
 )
 @pytest.mark.parametrize("batch, length", [(1, 3), (2, 1)])
 def test_a_kernel_works_for_a_batch_of_any_size(name, batch, length):
-    layer = SyntheticAttention(
-        2, 4, synthesizer=name, max_length=5, flash_attention=True
-    )
+    layer = mixers.get(name, 2, 4, 5, flash_attention=True)
     with routes.using(Flash()):
         output = layer(ops.ones((batch, length, 8)), ops.ones((batch, 5, 8)))
     assert output.shape == (batch, length, 8)
@@ -41,11 +38,9 @@ def test_a_kernel_works_for_a_batch_of_any_size(name, batch, length):
 
 @pytest.mark.each_backend
 @pytest.mark.skipif(not on_cpu(), reason="where there is no flash kernel")
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_it_is_an_error_without_a_kernel(dtype):
-    layer = SyntheticAttention(
-        2, 4, synthesizer="V", flash_attention=True, dtype=dtype
-    )
+    layer = mixers.get("V", 2, 4, flash_attention=True, dtype=dtype)
     with pytest.raises(
         ValueError, match=r"flash_attention=True is not possible: .* Leave"
     ):
@@ -57,7 +52,7 @@ def test_it_is_an_error_without_a_kernel(dtype):
     keras.backend.backend() == "tensorflow", reason="Keras has no kernel there"
 )
 def test_an_error_of_the_kernel_becomes_one_line(monkeypatch):
-    layer = SyntheticAttention(2, 4, synthesizer="V", flash_attention=True)
+    layer = mixers.get("V", 2, 4, flash_attention=True)
     monkeypatch.setattr(kernels, "why_no_flash_kernel", lambda x: None)
     with pytest.raises(
         ValueError, match=r"does not support these logits: .* Leave.*float32"
@@ -68,13 +63,11 @@ def test_an_error_of_the_kernel_becomes_one_line(monkeypatch):
 # --- on TPUs, where Keras' kernel is wrong ------------------------------------
 
 T, D = 6, 8
-on_jax = pytest.mark.skipif(
-    keras.backend.backend() != "jax", reason="Keras has TPUs on JAX"
-)
+on_jax = only_on("jax", "Keras has TPUs there")
 
 
 def made(name="V", **options):
-    layer = SyntheticAttention(2, 4, synthesizer=name, max_length=T, **options)
+    layer = mixers.get(name, 2, 4, T, **options)
     layer.build((2, T, D))
     return layer
 
@@ -104,7 +97,7 @@ def test_the_kernel_is_never_called_on_tpus(
     tpu = Pretended(monkeypatch, "tpu")
     found = numpy((program(call) if compiled else call)(x))
     assert not tpu.splashed
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    close(found, expected)
 
 
 @pytest.mark.each_backend

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import numpy
+from assertions import close
+from backend import numpy, only_on, slow_unless
 from cases import MIXERS
 from keras import ops
 
@@ -81,7 +82,8 @@ ALONE = [alone(block, name) for block in BLOCKS for name in "VR"]
 @pytest.mark.parametrize(
     "case",
     [
-        *(averaged(names) for names in (SYNTHESIZERS, MORE)),
+        pytest.param(averaged(SYNTHESIZERS), marks=pytest.mark.each_backend),
+        averaged(MORE),
         *ALONE,
         changing("routing(clusters=2)"),
         pytest.param(
@@ -102,8 +104,7 @@ def test_a_model_made_in_a_remat_scope_is_fit_alike(case):
         options = {"batch_size": batch_size, "shuffle": False, "verbose": 0}
         own.fit(inputs, targets, **options)
         found.append([numpy(weight.value) for weight in own.weights])
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    close(*found)
 
 
 @pytest.mark.each_backend
@@ -117,20 +118,7 @@ def test_losses_are_added_in_a_remat_scope():
     expected = losses()
     assert len(expected) == 4
     with keras.RematScope("full"):
-        np.testing.assert_allclose(losses(), expected, rtol=1e-5)
-
-
-@pytest.mark.each_backend
-def test_a_whole_model_can_be_made_in_a_remat_scope():
-    with keras.RematScope(mode="full"):
-        tokens = keras.Input((T,), dtype="int32")
-        x = BLOCKS["encoder"]("R")(keras.layers.Embedding(20, D)(tokens))
-        model = keras.Model(tokens, keras.layers.GlobalAveragePooling1D()(x))
-    before = [numpy(weight.value) for weight in model.trainable_weights]
-    model.compile("sgd", "mse", run_eagerly=BACKEND == "tensorflow")
-    model.fit(ids(4, 6), normal(2, D), verbose=0)
-    for weight, value in zip(model.trainable_weights, before, strict=True):
-        assert (numpy(weight.value) != value).any(), weight.path
+        close(losses(), expected, atol=0, rtol=1e-5)
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -146,7 +134,7 @@ def test_a_mask_that_a_tensor_carries_counts_in_a_remat_scope(block):
         weights = weights or layer.get_weights()
         layer.set_weights(weights)
         outputs.append(numpy(layer(*inputs, training=False))[ids != 0])
-    np.testing.assert_allclose(*outputs, atol=1e-5)
+    close(*outputs)
 
 
 def checkpointed(loss, variables, x, mask):
@@ -177,11 +165,8 @@ def branched(loss, variables, x, mask):
 
 
 @pytest.mark.each_backend
-@pytest.mark.skipif(BACKEND != "jax", reason="JAX only")
-@pytest.mark.parametrize(
-    "name",
-    ["V", "R", *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)],
-)
+@only_on("jax", "transformations are its own")
+@pytest.mark.parametrize("name", slow_unless("VR", ["V", "R", *MORE]))
 @pytest.mark.parametrize("how", [checkpointed, scanned, branched])
 def test_padding_inside_of_a_transformation_of_jax(how, name):
     import jax
@@ -201,5 +186,4 @@ def test_padding_inside_of_a_transformation_of_jax(how, name):
     found = jax.jit(jax.grad(lambda *operands: how(loss, *operands)))(
         variables, x, mask
     )
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(numpy(one), numpy(other), atol=1e-4)
+    close(found, expected, atol=1e-4)

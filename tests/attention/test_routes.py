@@ -9,7 +9,8 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import gradients, numpy, on_cpu
+from assertions import close
+from backend import gradients, numpy, on_cpu, only_on
 from keras import ops
 from places import ROOT
 
@@ -137,7 +138,7 @@ def test_a_route_that_supports_nothing_is_never_chosen():
     expected = numpy(layer(x))
     logits, values, *_ = a_table()
     with routes.using(Doubled("nothing", serves=False)):
-        np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-6)
+        close(layer(x), expected, atol=1e-6)
         with pytest.raises(ValueError, match=r"'shared', .*route='nothing'"):
             attend(logits, values, route="nothing")
         with pytest.raises(ValueError, match=r"'explicit'.*'shared'"):
@@ -179,9 +180,9 @@ def test_the_documented_kernel_works_if_it_exists():
             return super().run(request)
 
     with routes.using(example):
-        np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-6)
+        close(layer(x), expected, atol=1e-6)
     with routes.using(Anywhere()):
-        np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
+        close(layer(x), expected)
     assert calls == ([] if BACKEND == "tensorflow" else [T])
 
 
@@ -236,8 +237,7 @@ def test_accelerators_need_not_wait_and_agree(
         gradients(loss(route), table, values) for route in (None, "explicit")
     )
     atol = {"float32": 2e-5, "float16": 2e-2, "bfloat16": 1e-1}[dtype]
-    for a, b in zip(mine, theirs, strict=True):
-        np.testing.assert_allclose(a, b, atol=atol)
+    close(mine, theirs, atol=atol)
 
 
 @pytest.mark.each_backend
@@ -255,7 +255,7 @@ def test_layers_on_accelerators_need_not_wait(name, accelerator):
     assert np.isfinite(slope).all()
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="of its kernels for GPUs")
+@only_on("torch", "of its kernels for GPUs")
 def test_single_features_are_padded_for_pytorchs_kernels(monkeypatch):
     layer = SyntheticAttention(H, 1, synthesizer="V", max_length=T)
     x, widths = ops.convert_to_tensor(normal(B, T, 8)), []
@@ -270,10 +270,10 @@ def test_single_features_are_padded_for_pytorchs_kernels(monkeypatch):
     found = layer(x)
     monkeypatch.undo()
     assert widths == [8]
-    np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
+    close(found, expected)
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="of its kernels for GPUs")
+@only_on("torch", "of its kernels for GPUs")
 def test_pytorchs_kernel_is_not_used_to_train_only_a_bias(accelerator):
     (layer, x), used = layer_and_input("R+V"), []
 
@@ -297,7 +297,7 @@ def test_pytorchs_kernel_is_not_used_to_train_only_a_bias(accelerator):
 
 
 @pytest.mark.each_backend
-@pytest.mark.skipif(BACKEND != "jax", reason="looks at JAX's trace")
+@only_on("jax", "its trace says it")
 def test_half_precision_stays_half_on_accelerators(accelerator):
     import jax
 

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from arrays import normal, padding
+from assertions import close
 from backend import numpy
 from keras import ops
+from noise import drawn
 
 import keras_synth
-from keras_synth import routes, synthesizers
+from keras_synth import mixers, routes, synthesizers
 from keras_synth.attend import attend
-from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
 from keras_synth.masks import AttentionMask
 
@@ -27,25 +28,10 @@ class Kernel(routes.KernelRoute):
         return 0.0
 
 
-def layers(name, length, policy):
-    """The same layer in float32 and by a policy."""
-    found = []
-    for dtype in ("float32", policy):
-        layer = SyntheticAttention(
-            H, 8, synthesizer=name, max_length=length, dtype=dtype
-        )
-        layer.build((None, length, D))
-        rng = np.random.default_rng(1)
-        for weight in layer.weights:
-            weight.assign(0.3 * rng.normal(size=weight.shape))
-        found.append(layer)
-    return found
-
-
-def assert_alike(found, expected, policy):
-    assert np.isfinite(found).all()
-    error = ERRORS[policy] * np.abs(expected).max()
-    np.testing.assert_allclose(found, expected, atol=error)
+def layer_of(name, length, dtype):
+    layer = mixers.get(name, H, 8, length, dtype=dtype)
+    layer.build((None, length, D))
+    return drawn(layer, 1, 0.3)
 
 
 @pytest.mark.parametrize("policy", ERRORS)
@@ -58,30 +44,18 @@ def assert_alike(found, expected, policy):
         "R + gaussian + V",
     ],
 )
-@pytest.mark.parametrize("route", ["its own", "a kernel"])
-def test_keys_that_are_all_far_away(name, policy, route):
+@pytest.mark.parametrize("way", ["its own", "a kernel", "folded"])
+def test_keys_that_are_all_far_away(name, policy, way):
     length = 600
     x = ops.convert_to_tensor(normal(2, length, D))
     mask = ops.convert_to_tensor(padding(length, 20, size=length))
-    expected, layer = layers(name, length, policy)
-    expected = numpy(expected(x, value_mask=mask))
-    kernels = [Kernel()] if route == "a kernel" else []
-    with routes.using(*kernels):
-        found = numpy(layer(x, value_mask=mask))
-    assert_alike(found, expected, policy)
-
-
-@pytest.mark.parametrize("policy", ERRORS)
-def test_a_folded_layer_stays_steep(policy):
-    length = 300
-    x = ops.convert_to_tensor(normal(2, length, D))
-    mask = ops.convert_to_tensor(padding(length, 20, size=length))
-    expected, layer = layers("gaussian + V", length, policy)
-    folded = keras_synth.fold(layer)
-    assert folded.synthesizer.synthesizers[0].needs_float32
-    with routes.using(Kernel()):
-        found = numpy(folded(x, value_mask=mask))
-    assert_alike(found, numpy(expected(x, value_mask=mask)), policy)
+    expected = numpy(layer_of(name, length, "float32")(x, value_mask=mask))
+    layer = layer_of(name, length, policy)
+    if way == "folded":
+        layer = keras_synth.fold(layer)
+    with routes.using(*[Kernel()] * (way != "its own")):
+        found = layer(x, value_mask=mask)
+    close(found, expected, atol=ERRORS[policy] * np.abs(expected).max())
 
 
 def test_kernels_get_only_logits_that_float16_can_represent():

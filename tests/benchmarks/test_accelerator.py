@@ -7,15 +7,12 @@ import sys
 import time
 import types
 
+import accelerator
+import accelerator_cases as cases
 import keras
 import pytest
 from places import ROOT
 from scripts import run_script
-
-sys.path.append(str(ROOT / "benchmarks"))
-
-import accelerator
-import accelerator_cases as cases
 
 SCRIPT = ROOT / "benchmarks" / "accelerator.py"
 BACKEND = keras.backend.backend()

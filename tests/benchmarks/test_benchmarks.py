@@ -2,17 +2,15 @@
 
 import csv
 import itertools
-import sys
 
+import measuring
 import pytest
 import small_tasks
 from places import ROOT
 from scripts import run_script
 
 FOLDER = ROOT / "benchmarks"
-sys.path.append(str(FOLDER))
 
-import measuring  # noqa: E402
 
 # They compile much; other tests check the measured code.
 FIELDS = ["name", "value", "note"]

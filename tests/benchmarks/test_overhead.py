@@ -12,8 +12,6 @@ from places import ROOT
 if keras.backend.backend() != "torch" or not on_cpu():
     pytest.skip("counts PyTorch's operations", allow_module_level=True)
 
-sys.path.append(str(ROOT / "benchmarks"))
-
 from overhead import overhead, step_of
 from steps import BASELINE, Cell
 

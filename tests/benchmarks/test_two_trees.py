@@ -7,11 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from places import ROOT
-
-sys.path.append(str(ROOT / "benchmarks"))
-
 import two_trees
+from places import ROOT
 
 pytestmark = pytest.mark.once
 

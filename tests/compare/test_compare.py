@@ -370,9 +370,7 @@ def test_the_error_of_a_wrong_script_says_what_to_do(words, tmp_path):
 
 @pytest.mark.once
 def test_an_error_of_a_layer_is_said_without_its_arguments():
-    layer = keras_synth.layers.SyntheticAttention(
-        1, 4, synthesizer="R", max_length=4
-    )
+    layer = keras_synth.mixers.get("R", 1, 4, 4)
     with pytest.raises(ValueError) as error:
         layer(np.ones((1, 8, 4)))
     words = worker.message(error.value)

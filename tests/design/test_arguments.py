@@ -104,7 +104,7 @@ SHAPES = [0, -1, (3, 0), 1.5, "3", True, (True,)]
 
 BAD = {
     "activation": OBJECTS,
-    "attention_axes": [(), "1", 1.5, True, (1, "2")],
+    "attention_axes": [(), "1", 1.5, True, (1.0,), (1, "2"), {1}],
     "border": CHOICES,
     "decay": [-0.1, 1.5, "0.5", float("nan")],
     "factors": [(0, 9), (2,), (2, 1), 3, "33", (2.0, 5)],

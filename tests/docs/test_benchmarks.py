@@ -1,19 +1,15 @@
 """The benchmark pages show the records, all of them, and nothing else."""
 
 import re
-import sys
 from xml.etree import ElementTree
-
-import pytest
-from places import ROOT
-
-sys.path.append(str(ROOT / "docs"))
 
 import accelerator_tables as accelerators
 import benchmark_charts as charts
 import benchmark_records as records
 import benchmark_tables as tables
 import draw_benchmarks
+import pytest
+from places import ROOT
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
 

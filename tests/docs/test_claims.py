@@ -4,14 +4,10 @@
 """
 
 import re
-import sys
-
-import pytest
-from places import ROOT
-
-sys.path.append(str(ROOT / "docs"))
 
 import benchmark_records as records
+import pytest
+from places import ROOT
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
 

@@ -1,14 +1,8 @@
 """Notebooks of tutorials run to their ends."""
 
-import sys
-
 import keras
-import pytest
-from places import ROOT
-
-sys.path.append(str(ROOT / "docs"))
-
 import notebooks
+import pytest
 
 pytest.importorskip("nbclient")
 

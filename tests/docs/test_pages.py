@@ -1,17 +1,13 @@
 """Pages that scripts write are up to date."""
 
 import re
-import sys
-
-import pytest
-from places import ROOT
-
-sys.path.append(str(ROOT / "docs"))
 
 import gallery_cards
 import notebooks
+import pytest
 import site_hooks
 import write_names
+from places import ROOT
 
 from keras_synth import mixers
 from keras_synth.registry import registry_of

@@ -37,13 +37,6 @@ def test_pages_show_only_public_names_and_each_once():
     assert len([*on_pages()]) == len(SHOWN)
 
 
-def test_pages_are_called_after_their_module():
-    for path, page in SHOWN.items():
-        # Functions, and one with its arguments.
-        if page not in ("attend", "fold", "register"):
-            assert path.rsplit(".", 2)[-2] == page, path
-
-
 def test_every_page_is_in_the_index_and_in_the_navigation():
     index = (PAGES / "index.md").read_text(encoding="utf-8")
     site = (PAGES.parent.parent / "mkdocs.yml").read_text(encoding="utf-8")

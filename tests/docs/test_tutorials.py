@@ -7,13 +7,10 @@ import sys
 import tomllib
 from importlib import metadata
 
-import pytest
-from places import ROOT
-
-sys.path.append(str(ROOT / "docs"))
-
 import notebooks
+import pytest
 from notebooks import FOLDER, NAMES
+from places import ROOT
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend
 

@@ -4,10 +4,6 @@ import subprocess
 import sys
 
 import pytest
-from places import ROOT
-
-sys.path.append(str(ROOT / "docs"))
-
 import wording
 
 pytestmark = pytest.mark.once  # nothing here depends on the backend

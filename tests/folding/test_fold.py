@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import numpy, program
+from assertions import close, equal
+from backend import numpy, only_on, program
 from cases import KINDS as SYNTHESIZERS
 from cases import MIXERS, D, H, N, T, made, randomized
 from small_tasks import KINDS, WORDS, task
@@ -43,10 +44,6 @@ def calls(length=T):
     }
 
 
-def check_equal(found, expected, atol=2e-5):
-    np.testing.assert_allclose(numpy(found), numpy(expected), atol=atol)
-
-
 def every_output(layer, x):
     """The outputs of a layer for each way to call it."""
     found = {case: layer(x, **options) for case, options in calls().items()}
@@ -67,11 +64,8 @@ def test_outputs_are_equal(name, longest):
         program(lambda x, of=of: every_output(of, x))(normal(3, T, D))
         for of in (folded, layer)
     )
-    assert {*found} == {*expected} > {*calls()}
-    for case in expected:
-        np.testing.assert_allclose(
-            numpy(found[case]), numpy(expected[case]), atol=2e-5, err_msg=case
-        )
+    assert {*expected} > {*calls()}
+    close(found, expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -89,7 +83,7 @@ def test_no_softmax_is_left_of_tables(name, monkeypatch):
     monkeypatch.setattr(keras.ops, "softmax", refuse)
     monkeypatch.setattr(keras.ops, "exp", refuse)
     for case in shared:
-        check_equal(folded(x, **cases[case]), expected[case])
+        close(folded(x, **cases[case]), expected[case], 2e-5)
 
 
 def test_tables_are_cut_and_fixed():
@@ -113,8 +107,7 @@ def test_the_model_stays_as_it_was():
         weight.assign(np.zeros(weight.shape))
     assert layer.get_config() == config
     assert layer.trainable
-    for weight, value in zip(layer.weights, before, strict=True):
-        np.testing.assert_array_equal(numpy(weight.value), value)
+    equal(layer.weights, before)
 
 
 def test_steep_tables_stay_logits_and_masks_hold():
@@ -126,7 +119,7 @@ def test_steep_tables_stay_logits_and_masks_hold():
     folded = keras_synth.fold(layer)
     assert not folded.synthesizer.softmaxed
     x, mask = normal(3, T, D), np.arange(T) > np.array([0, 2, 4])[:, None]
-    check_equal(folded(x, value_mask=mask), layer(x, value_mask=mask), 1e-5)
+    close(folded(x, value_mask=mask), layer(x, value_mask=mask), 1e-5)
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
@@ -135,7 +128,7 @@ def test_half_precision(policy):
     folded = keras_synth.fold(layer)
     assert folded.compute_dtype == layer.compute_dtype
     x, options = normal(3, T, D), calls()["both"]
-    check_equal(folded(x, **options), layer(x, **options), 0.05)
+    close(folded(x, **options), layer(x, **options), 0.05)
 
 
 @pytest.mark.parametrize("name", ["R", "D", "FD"])
@@ -143,7 +136,7 @@ def test_tiled_tables_serve_longer_inputs(name):
     layer = randomized(made(f"{name}(long_inputs='tile')"))
     x = normal(3, 2 * N + 3, D)
     for longest in (None, len(x[0])):
-        check_equal(keras_synth.fold(layer, longest)(x), layer(x))
+        close(keras_synth.fold(layer, longest)(x), layer(x), 2e-5)
 
 
 def test_lora_is_merged():
@@ -153,7 +146,7 @@ def test_lora_is_merged():
     compared.query.enable_lora(2)
     randomized(layer)
     folded, x = keras_synth.fold(layer), normal(3, T, D)
-    check_equal(folded(x), layer(x))
+    close(folded(x), layer(x), 2e-5)
     assert not any("lora" in weight.path for weight in folded.weights)
 
 
@@ -180,7 +173,7 @@ def test_tasks_have_equal_outputs_saved_and_loaded(kind, name, tmp_path):
     loaded = keras.saving.load_model(path)
     assert not loaded.trainable_weights
     for one in (folded, loaded):
-        check_equal(one.predict(x, verbose=0), expected)
+        close(one.predict(x, verbose=0), expected, 2e-5)
     if kind != "classifier":
         prompts = texts if kind == "causal_lm" else {"encoder_text": texts}
         if kind == "seq2seq_lm":
@@ -196,7 +189,7 @@ def test_relative_positions_are_added_to_logits():
     assert not folded.stack.blocks[0].attention.synthesizer.softmaxed
     ids = np.random.default_rng(0).integers(1, 20, (2, 8))
     x = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
-    check_equal(folded.predict(x, verbose=0), model.predict(x, verbose=0))
+    close(folded.predict(x, verbose=0), model.predict(x, verbose=0), 2e-5)
 
 
 def test_models_of_keras_are_folded_layer_by_layer():
@@ -213,7 +206,7 @@ def test_models_of_keras_are_folded_layer_by_layer():
     ]
     assert len(tables) == 2
     x = normal(3, T, D)
-    check_equal(folded(x), model(x))
+    close(folded(x), model(x), 2e-5)
 
 
 def test_operations_and_masks_of_keras_stay_in_folded_models():
@@ -221,7 +214,7 @@ def test_operations_and_masks_of_keras_stay_in_folded_models():
     x = keras.layers.Embedding(20, D, mask_zero=True)(ids)
     model = keras.Model(ids, x + made("R")(x))
     ids = np.array([[3, 1, 4, 1, 5, 0, 0]])
-    check_equal(keras_synth.fold(model)(ids), model(ids))
+    close(keras_synth.fold(model)(ids), model(ids), 2e-5)
 
 
 # --- quantized tasks, and shorter sequences -----------------------------------
@@ -236,12 +229,10 @@ def test_a_window_beyond_the_longest_sequence_sees_all(synthesizer):
     model = keras.Model(inputs, mixer(block(inputs)))
     folded, x = keras_synth.fold(model, 8), normal(2, 8, 8)
     assert folded.layers[-1].pattern.size == 8
-    check_equal(folded(x), model(x))
+    close(folded(x), model(x), 2e-5)
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() != "jax", reason="others copy what they assign"
-)
+@only_on("jax", "others copy what they assign")
 @pytest.mark.parametrize("length", [None, 5])
 @pytest.mark.parametrize("name", ["R", "FR", "D", "FD", "relative", "R+FD+V"])
 def test_nothing_of_a_folded_layer_is_the_layers_memory(name, length):
@@ -267,7 +258,7 @@ def test_a_quantized_classifier_is_folded_with_its_head(synthesizer):
     assert np.abs(quantized - expected).max() > 0
     folded = keras_synth.fold(model)
     assert folded.output_dense.quantization_mode == "int8"
-    check_equal(folded.predict(TEXTS, verbose=0), quantized, 1e-5)
+    close(folded.predict(TEXTS, verbose=0), quantized, 1e-5)
 
 
 def test_shorter_padding_changes_no_output_or_is_refused():
@@ -278,7 +269,7 @@ def test_shorter_padding_changes_no_output_or_is_refused():
         folded = keras_synth.fold(model, 6)
         assert folded.preprocessor.sequence_length == 6
         assert folded.backbone.max_sequence_length == 6
-        check_equal(*(m.predict(TEXTS, verbose=0) for m in (folded, model)))
+        close(*(m.predict(TEXTS, verbose=0) for m in (folded, model)), 2e-5)
         assert model.preprocessor.sequence_length == 8
     model = task("classifier", "fnet")
     with pytest.raises(ValueError, match=r"the padding.*Received"):

@@ -11,6 +11,7 @@ import keras_hub
 import numpy as np
 import pytest
 from arrays import normal, padding
+from assertions import close
 from backend import numpy, on_cpu
 from cases import UNLIKE, H, K, N, T, layers_that, made, randomized
 from small_tasks import SIZES, VOCABULARY, task
@@ -24,17 +25,13 @@ from keras_synth.layers import (
 )
 from keras_synth.registry import registry_of
 
-REFUSED = ("reformer", "routing", "sinkhorn")
+REFUSED = ("reformer", "routing", "sinkhorn", "performer")
 MASK = padding(T, 4, 0, size=T)
 X = normal(3, T, 8)
 
 
 # One of each way to compute.
 ON_EACH = ("local D", "heads", "light_conv(width=3)")
-
-
-def is_refused(name):
-    return name.startswith((*REFUSED, "performer"))
 
 
 def in_all_ways(layer):
@@ -66,19 +63,13 @@ def check(model, inputs, length=T, atol=1e-5):
     # Masks do not use numbers far away from the logits.
     assert all(abs(number) < 1000 for number in numbers(config))
     assert not plain.trainable_weights
-    pairs = zip(
-        keras.tree.flatten(plain(inputs)),
-        keras.tree.flatten(model(inputs)),
-        strict=True,
-    )
-    for found, expected in pairs:
-        np.testing.assert_allclose(numpy(found), numpy(expected), atol=atol)
+    close(plain(inputs), model(inputs), atol=atol)
     return plain
 
 
 @layers_that(on_each_backend=ON_EACH, quick=UNLIKE)
 def test_every_layer_has_equal_outputs_or_is_refused(name):
-    if is_refused(name):
+    if name.startswith(REFUSED):
         model = in_all_ways(made(name))
         with pytest.raises(ValueError, match=r"no (plain|fixed) form.*Receiv"):
             keras_synth.fold(model, T, plain=True)
@@ -305,7 +296,7 @@ def test_half_precision_is_computed_in_float32():
     plain = keras_synth.fold(model, T, plain=True)
     found, expected = (numpy(x(features())) for x in (plain, model))
     atol = 0.1 if on_cpu() else 0.2
-    np.testing.assert_allclose(found, expected, atol=atol)
+    close(found, expected, atol=atol)
 
 
 def test_names_of_a_loaded_model_are_kept_and_not_given_twice():
@@ -329,7 +320,7 @@ def test_a_bare_layer_has_an_input_of_tokens():
     plain = keras_synth.fold(layer, 5, plain=True)
     assert plain.input.shape == (None, 5, 8)
     x = X[:, :5]
-    np.testing.assert_allclose(numpy(plain(x)), numpy(layer(x)), atol=1e-5)
+    close(plain(x), layer(x))
 
 
 def test_without_max_length_it_is_the_own_one():
@@ -373,7 +364,7 @@ def test_a_file_is_read_where_this_package_is_not(tmp_path):
         env={**os.environ, "KERAS_BACKEND": other},
     )
     found = np.load(tmp_path / "outputs.npy")
-    np.testing.assert_allclose(found, numpy(model(x)), atol=1e-5)
+    close(found, model(x))
 
 
 # --- refusals -----------------------------------------------------------------

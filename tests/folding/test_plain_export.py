@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import numpy
+from backend import numpy, only_on, slow_unless
 from cases import randomized
 from small_tasks import SIZES, VOCABULARY
 
@@ -24,13 +24,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize(
-    "format",
-    [
-        x if x == QUICK else pytest.param(x, marks=pytest.mark.slow)
-        for x in exported.HERE
-    ],
-)
+@pytest.mark.parametrize("format", slow_unless([QUICK], exported.HERE))
 def test_every_format_has_equal_outputs(format, tmp_path):
     sizes = {**SIZES, "num_layers": 2, "max_sequence_length": 16}
     backbone = models.SynthesizerBackbone(
@@ -67,15 +61,9 @@ def write(plain, path, batch, dtype, **options):
     plain.export(path, input_signature=[signature], verbose=False, **options)
 
 
-@pytest.mark.skipif(BACKEND != "torch", reason="the traps are PyTorch's")
+@only_on("torch", "the traps are its own")
 @pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize(
-    "name",
-    [
-        x if x == "R" else pytest.param(x, marks=pytest.mark.slow)
-        for x in MIXERS
-    ],
-)
+@pytest.mark.parametrize("name", slow_unless(["R"], MIXERS))
 def test_onnx_runtime_loads_what_pytorch_writes(name, batch, tmp_path):
     """Also for windows and samples without tokens, whose sums are zero."""
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -90,7 +78,7 @@ def test_onnx_runtime_loads_what_pytorch_writes(name, batch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="TensorFlow's converter")
+@only_on("tensorflow", "it has the converter")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_integers_of_litert_are_near(name, causal, tmp_path):

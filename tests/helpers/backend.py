@@ -210,6 +210,20 @@ def some_on_each_backend(values, chosen):
     ]
 
 
+def slow_unless(quick, values):
+    """Values of one parameter, of which `make test` asks some."""
+    return [
+        x if x in quick else pytest.param(x, marks=pytest.mark.slow)
+        for x in values
+    ]
+
+
+def only_on(backend, reason):
+    """Marks what only one backend has."""
+    here = keras.backend.backend() == backend
+    return pytest.mark.skipif(not here, reason=reason)
+
+
 def build_optimizer(model):
     """Makes the optimizer's variables, before the first step would.
 

@@ -1,9 +1,31 @@
-"""A decoder block that reads part by part, with its caches."""
+"""Layers and decoder blocks that read part by part, with their caches."""
 
 import itertools
 
 import numpy as np
 from backend import numpy, program
+from keras import ops
+
+
+def decoded(layer, x, ends, length, masks=lambda start, end: {}):
+    """The output of a layer, as one array `(B, T, d)`, and its last cache.
+
+    Args:
+        layer: Mixer, built.
+        x: Array `(B, T, d)`.
+        ends: Iterable of integers, where parts end.
+        length: Integer, the tokens that the cache has room for.
+        masks: Function of a part's start and end that returns further
+            arguments of the call.
+    """
+    step, outputs = program(layer.call_with_cache), []
+    cache = layer.make_cache(len(x), length)
+    for number, (start, end) in enumerate(itertools.pairwise((0, *ends))):
+        at = ops.convert_to_tensor(start, "int32") if number % 2 else start
+        tokens = ops.convert_to_tensor(x[:, start:end])
+        output, cache = step(tokens, cache, at, **masks(start, end))
+        outputs.append(numpy(output))
+    return np.concatenate(outputs, axis=1), cache
 
 
 def in_parts(block, x, ends, length, source=None, arguments=None):

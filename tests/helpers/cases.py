@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy, program, some_on_each_backend
+from backend import numpy, program, slow_unless, some_on_each_backend
 from keras import ops
 
 from keras_synth import mixers
@@ -94,23 +94,24 @@ each_case = pytest.mark.parametrize("case", CASES)
 # "jumps": with other rounding single tokens may see others;
 # "partial": a token misses neighbours, so that rules of order are learned less
 # well;
-# "unbounded": the output grows with the third power of the input.
+# "unbounded": the output grows with the third power of the input;
+# and "alike": it is computed as others are.
 MIXERS = {
     "V": set(),
-    "heads(V=1, R=1)": set(),
-    "gaussian": set(),
-    "pattern(patterns=('current', 'next'))": set(),
-    "V(fixed=True)": set(),
+    "heads(V=1, R=1)": {"alike"},
+    "gaussian": {"alike"},
+    "pattern(patterns=('current', 'next'))": {"alike"},
+    "V(fixed=True)": {"alike"},
     "attention(R + V, pattern='local(window=2) | global(tokens=1)', "
     "normalizer='softmax1')": set(),
     "attention(D, pattern='local(window=1) | stride(stride=3)', "
-    "normalizer='sigmoid')": set(),
+    "normalizer='sigmoid')": {"alike"},
     "attention(FD, pattern='blocks(number=1, block_size=2) | "
-    "random(number=1, block_size=2)')": set(),
+    "random(number=1, block_size=2)')": {"alike"},
     "attention(R, normalizer='relu')": set(),
     "fnet": {"amount"},
     "light_conv(width=3)": set(),
-    "light_conv(width=4, border='renormalize')": set(),
+    "light_conv(width=4, border='renormalize')": {"alike"},
     "dynamic_conv(width=3)": set(),
     "pooling(size=4)": set(),
     "mlp_mixer": set(),
@@ -126,32 +127,17 @@ MIXERS = {
     "relu": {"unbounded"},
     "local(window=2)": set(),
     "local_dense(window=2)": set(),
-    "local(window=2, synthesizer='R + V')": set(),
+    "local(window=2, synthesizer='R + V')": {"alike"},
     "strided(stride=3)": set(),
     "longformer(window=1)": set(),
     "big_bird(block_size=2, random_blocks=1, seed=1)": set(),
 }
 
-# These are computed as others are.
-_ALIKE = [
-    "heads(V=1, R=1)",
-    "gaussian",
-    "pattern(patterns=('current', 'next'))",
-    "V(fixed=True)",
-    "attention(D, pattern='local(window=1) | stride(stride=3)', "
-    "normalizer='sigmoid')",
-    "attention(FD, pattern='blocks(number=1, block_size=2) | "
-    "random(number=1, block_size=2)')",
-    "light_conv(width=4, border='renormalize')",
-    "local(window=2, synthesizer='R + V')",
-]
-
-
 # --- both tables as one -------------------------------------------------------
 
 LAYERS = {**dict.fromkeys(CASES, frozenset()), **MIXERS}
 # One of each way to compute.
-UNLIKE = {*KINDS, *(name for name in MIXERS if name not in _ALIKE)}
+UNLIKE = {*KINDS, *(name for name in MIXERS if "alike" not in MIXERS[name])}
 
 
 def layers_that(condition=lambda layer: True, on_each_backend=(), quick=LAYERS):
@@ -162,15 +148,11 @@ def layers_that(condition=lambda layer: True, on_each_backend=(), quick=LAYERS):
         on_each_backend: Names that `make test` asks of each backend.
         quick: Names that it asks at all, the others are slow.
     """
-    names = [name for name in LAYERS if condition(_sample(name))]
-    slow = [
-        pytest.param(name, marks=pytest.mark.slow)
-        for name in names
-        if name not in quick
-    ]
-    names = [name for name in names if name in quick]
+    names = slow_unless(
+        quick, [name for name in LAYERS if condition(_sample(name))]
+    )
     return pytest.mark.parametrize(
-        "name", some_on_each_backend(names, on_each_backend) + slow
+        "name", some_on_each_backend(names, on_each_backend)
     )
 
 

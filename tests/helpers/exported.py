@@ -24,13 +24,6 @@ HERE = [
     for (format, backend), package in WRITERS.items()
     if backend == keras.backend.backend() and importlib.util.find_spec(package)
 ]
-ENDINGS = {
-    "tf_saved_model": "",
-    "onnx": ".onnx",
-    "openvino": ".xml",
-    "litert": ".tflite",
-    "torch": ".pt2",
-}
 
 
 def of_saved_model(path):
@@ -86,12 +79,13 @@ def of_torch(path):
     return run
 
 
-RUNNERS = {
-    "tf_saved_model": of_saved_model,
-    "onnx": of_onnx,
-    "openvino": of_openvino,
-    "litert": of_litert,
-    "torch": of_torch,
+# The ending of a file, and what runs it.
+FORMATS = {
+    "tf_saved_model": ("", of_saved_model),
+    "onnx": (".onnx", of_onnx),
+    "openvino": (".xml", of_openvino),
+    "litert": (".tflite", of_litert),
+    "torch": (".pt2", of_torch),
 }
 
 
@@ -107,7 +101,8 @@ def signature(model, shape):
 
 def export(model, folder, format, shape, **options):
     """Exports a model and returns a function that runs the file."""
-    path = str(folder / f"model{ENDINGS[format]}")
+    ending, run = FORMATS[format]
+    path = str(folder / f"model{ending}")
     model.export(
         path,
         format=format,
@@ -115,7 +110,7 @@ def export(model, folder, format, shape, **options):
         input_signature=signature(model, shape),
         **options,
     )
-    return RUNNERS[format](path)
+    return run(path)
 
 
 def inputs(model, batch, length, seed=0):

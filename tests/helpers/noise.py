@@ -1,4 +1,4 @@
-"""Models none of whose weights is 0 or 1 by default."""
+"""Models none of whose weights is 0 or 1 by default: that would hide faults."""
 
 import numpy as np
 from backend import numpy
@@ -10,4 +10,12 @@ def noisy(model, scale=0.2, seed=3):
     for weight in model.weights:
         value = numpy(weight)
         weight.assign(value + scale * rng.normal(size=value.shape))
+    return model
+
+
+def drawn(model, seed=0, scale=0.4):
+    """The model, all of whose weights are normal numbers."""
+    rng = np.random.default_rng(seed)
+    for weight in model.weights:
+        weight.assign(rng.normal(scale=scale, size=weight.shape))
     return model

@@ -35,6 +35,11 @@ class Weights(dict):
         y = np.tensordot(x, kernel, 1)
         return y + self[f"{name}/bias"] if self.has(f"{name}/bias") else y
 
+    def projected(self, x, source):
+        """Queries, keys and values, `(B, T or S, H, k)`."""
+        keys, values = self.dense("key", source), self.dense("value", source)
+        return self.dense("query", x), keys, values
+
     def merged(self, context):
         """The output of heads `(B, T, H, v)`."""
         kernel = self["attention_output/kernel"]
@@ -68,10 +73,7 @@ def of_pairs(row, sees=lambda i, j: True):
 
     def formula(layer, x, source, real, causal):
         w = Weights(layer)
-        q, k, v = (
-            w.dense(name, y)
-            for name, y in (("query", x), ("key", source), ("value", source))
-        )
+        q, k, v = w.projected(x, source)
         context = np.zeros((*q.shape[:3], v.shape[-1]))
         for b, i, h in np.ndindex(q.shape[:3]):
             seen = [
@@ -159,10 +161,7 @@ def of_sums(summed):
 
     def formula(layer, x, source, real, causal):
         w = Weights(layer)
-        q, k, v = (
-            w.dense(name, y)
-            for name, y in (("query", x), ("key", source), ("value", source))
-        )
+        q, k, v = w.projected(x, source)
         context = np.zeros((*q.shape[:3], v.shape[-1]))
         for b, h in np.ndindex(len(x), q.shape[2]):
             n = int(real[b].sum())  # padding is at the end

@@ -5,6 +5,8 @@ import importlib
 import types
 from importlib.util import find_spec
 
+from keras import ops
+
 from keras_synth._backend import execution, internals
 
 
@@ -54,11 +56,25 @@ class Pretended:
         export = jax.export.export(jax.jit(function), platforms=[self.platform])
         return export(*arguments).mlir_module()
 
-    def gradient(self, function, arguments=(0, 1)):
-        """The gradient of a function by some of its arguments, in training."""
+    def lower(self, layer, inputs, by=(0, 1), **options):
+        """Lowers a call for inference, and its gradient in training.
+
+        The gradient is by weights (0) and by inputs (1), or by one of them.
+        """
         import jax
 
-        return jax.grad(functools.partial(function, training=True), arguments)
+        state = [w.value for w in layer.non_trainable_variables]
+        weights = [w.value for w in layer.trainable_variables]
+
+        def call(weights, inputs, training=False):
+            outputs, _ = layer.stateless_call(
+                weights, state, inputs, training=training, **options
+            )
+            return ops.mean(ops.square(ops.cast(outputs, "float32")))
+
+        gradient = jax.grad(functools.partial(call, training=True), by)
+        for function in (call, gradient):
+            self.exported(function, weights, inputs)
 
 
 def module_of_splash():

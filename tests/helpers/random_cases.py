@@ -96,18 +96,18 @@ class Case(NamedTuple):
     heads: int
     key_dim: int
     max_length: int
-    value_dim: int | None
     batch: int
     target: int
-    source: int | None
-    causal: bool
-    window: int | None
-    masks: frozenset
-    bias: str | None
-    policy: str
-    route: str | None
-    piece: int | None
     seed: int
+    value_dim: int | None = None
+    source: int | None = None
+    causal: bool = False
+    window: int | None = None
+    masks: frozenset = frozenset()
+    bias: str | None = None
+    policy: str = "float32"
+    route: str | None = None
+    piece: int | None = None
 
     @property
     def is_mixer(self):
@@ -164,18 +164,15 @@ def mixer_case(name, choose):
         heads=choose([1, 2, 3]),
         key_dim=choose([1, 2, 3, 4]),
         max_length=max(LENGTHS),
-        value_dim=None,
         batch=choose([1, 1, 2]),
         target=choose(LENGTHS),
         source=choose(lengths),
         causal="causal_mask" in supported and choose([False, True]),
-        window=None,
         masks=_masks(choose, "attention_mask" in supported),
         bias=choose(BIASES) if "attention_bias" in supported else None,
         policy=choose(
             POLICIES[:1] if "jumps" in cases.MIXERS[name] else POLICIES
         ),
-        route=None,
         piece=choose(PIECES),
         seed=choose(range(2**16)),
     )
@@ -412,6 +409,25 @@ def expected(case, arrays, run):
         for name in ("value", "attention_output")
     )
     return reference.layer(source, *values, *outputs, logits, mask)
+
+
+def along(run, slopes, formula):
+    """Gradients times a random direction, and the sum that they should have.
+
+    Args:
+        run: `Run`.
+        slopes: List of arrays, the gradients of the loss by `run.arrays`.
+        formula: Function of arrays like them that returns the output.
+    """
+    rng, step = np.random.default_rng(run.case.seed), 1e-5
+    directions = [rng.normal(size=x.shape) for x in run.arrays]
+    pairs = [*zip(run.arrays, directions, strict=True)]
+    ahead, behind = (
+        np.sum(run.direction * formula([x + s * d for x, d in pairs]))
+        for s in (step, -step)
+    )
+    products = [x * d for x, d in zip(slopes, directions, strict=True)]
+    return products, (ahead - behind) / (2 * step)
 
 
 def _path(variable):

@@ -6,7 +6,7 @@ length, `S` source length, `H` heads, `k` key (or hidden) features per head,
 `v` value features per head, `d` model width, `N` the longest length of a
 table, `a` and `b` the two factors of Factorized Dense, `r` rank, `P` parts of
 a mixture. Logits may have a leading axis of 1 in place of `B` where they do
-not depend on the batch. A bias may be `None`.
+not depend on the batch.
 
 Reference: Tay et al., "Synthesizer: Rethinking Self-Attention for Transformer
 Models", arXiv 2005.00743.
@@ -44,13 +44,13 @@ def softmax_rows(logits, mask=None):
     return weights
 
 
-def project(x, kernel, bias=None):
+def project(x, kernel, bias):
     """One dense layer per head.
 
     x `(B, T, d)`, kernel `(d, H, k)`, bias `(H, k)`; returns `(B, T, H, k)`.
     """
     projected = np.einsum("btd,dhk->bthk", _float(x), _float(kernel))
-    return projected if bias is None else projected + _float(bias)
+    return projected + _float(bias)
 
 
 def dot_product_logits(query, source, Wq, bq, Wk, bk):
@@ -65,23 +65,23 @@ def dot_product_logits(query, source, Wq, bq, Wk, bk):
     return np.einsum("bthk,bshk->bhts", queries, keys) * scale
 
 
-def dense_logits(query, W1, b1, W2, b2, length, activation=relu):
-    """D: `activation(x W1 + b1) . W2[j] + b2[j]`, one row per token.
+def dense_logits(query, W1, b1, W2, b2, length):
+    """D: `relu(x W1 + b1) . W2[j] + b2[j]`, one row per token.
 
     query `(B, T, d)`, W1 `(d, H, k)`, b1 `(H, k)`, W2 `(N, H, k)` or, shared
     over heads, `(N, 1, k)`, b2 `(H, N)` or `(1, N)`; returns
     `(B, H, T, length)`.
     """
     W2 = _float(W2)
-    hidden = activation(project(query, W1, b1))  # (B, T, H, k)
+    hidden = relu(project(query, W1, b1))  # (B, T, H, k)
     B, T, H, _ = hidden.shape
     logits = np.zeros((B, H, T, length))
     for sample, head, token, position in np.ndindex(logits.shape):
-        constant_key = W2[position, _head(head, W2.shape[1])]
+        constant_key = W2[position, head % W2.shape[1]]
         logits[sample, head, token, position] = (
             hidden[sample, token, head] @ constant_key
         )
-    return logits if b2 is None else logits + _float(b2)[:, None, :length]
+    return logits + _float(b2)[:, None, :length]
 
 
 def linear_dense_logits(query, Wa, b, length):
@@ -91,14 +91,10 @@ def linear_dense_logits(query, Wa, b, length):
     `(H, N)` or `(1, N)`; returns `(B, H or 1, T, length)`.
     """
     logits = np.einsum("btd,hdn->bhtn", _float(query), _float(Wa))
-    if b is not None:
-        logits = logits + _float(b)[:, None, :]
-    return logits[..., :length]
+    return (logits + _float(b)[:, None, :])[..., :length]
 
 
-def factorized_dense_logits(
-    query, W1, b1, A, bA, B, bB, length, activation=relu
-):
+def factorized_dense_logits(query, W1, b1, A, bA, B, bB, length):
     """FD: `C[i, p * b + q] = A_p(x_i) * B_q(x_i)`, cut to `length`.
 
     query `(B, T, d)`. With a hidden layer: W1 `(d, H, k)`, b1 `(H, k)`, A
@@ -112,13 +108,13 @@ def factorized_dense_logits(
         x = _float(query)
         hidden = np.stack([x] * heads, axis=2)  # (B, T, H, d)
     else:
-        hidden = activation(project(query, W1, b1))  # (B, T, H, k)
+        hidden = relu(project(query, W1, b1))  # (B, T, H, k)
     batch, T = hidden.shape[:2]
     logits = np.zeros((batch, heads, T, length))
     for sample, head, token in np.ndindex(batch, heads, T):
         features = hidden[sample, token, head]
-        left = features @ A[head] + (0 if bA is None else _float(bA)[head])
-        right = features @ B[head] + (0 if bB is None else _float(bB)[head])
+        left = features @ A[head] + _float(bA)[head]
+        right = features @ B[head] + _float(bB)[head]
         for p in range(a):
             for q in range(b):
                 if p * b + q < length:
@@ -139,23 +135,23 @@ def default_factors(N):
     return a, b
 
 
-def random_logits(R, T, S, start=0):
-    """R and Fix: rows `start : start + T` and columns `: S` of the table.
+def random_logits(R, T, S):
+    """R and Fix: rows `: T` and columns `: S` of the table.
 
     R `(H, N, N)`; returns `(1, H, T, S)`.
     """
-    return _float(R)[None, :, start : start + T, :S]
+    return _float(R)[None, :, :T, :S]
 
 
-def factorized_random_logits(R1, R2, T, S, start=0):
+def factorized_random_logits(R1, R2, T, S):
     """FR: `R1 R2^T`, cut as R is.
 
     R1, R2 `(H, N, r)`; returns `(1, H, T, S)`.
     """
-    return random_logits(_product(R1, R2), T, S, start)
+    return random_logits(_product(R1, R2), T, S)
 
 
-def tiled_random_logits(R, T, S, start=0):
+def tiled_random_logits(R, T, S):
     """R and Fix on long input: `S'[i, j] = R[i mod N, j mod N]`.
 
     R `(H, N, N)`; returns `(1, H, T, S)`.
@@ -164,16 +160,16 @@ def tiled_random_logits(R, T, S, start=0):
     H, N, _ = R.shape
     logits = np.zeros((1, H, T, S))
     for head, i, j in np.ndindex(H, T, S):
-        logits[0, head, i, j] = R[head, (start + i) % N, j % N]
+        logits[0, head, i, j] = R[head, i % N, j % N]
     return logits
 
 
-def tiled_factorized_random_logits(R1, R2, T, S, start=0):
+def tiled_factorized_random_logits(R1, R2, T, S):
     """FR on long input: `R1 R2^T` with both indices modulo `N`.
 
     R1, R2 `(H, N, r)`; returns `(1, H, T, S)`.
     """
-    return tiled_random_logits(_product(R1, R2), T, S, start)
+    return tiled_random_logits(_product(R1, R2), T, S)
 
 
 def tiled_columns(logits, length):
@@ -210,38 +206,28 @@ def combine_masks(
     S,
     query_mask=None,
     value_mask=None,
-    key_mask=None,
     attention_mask=None,
     causal=False,
-    start=0,
 ):
     """All masks ANDed, boolean, `True` = attend; returns `(B, H, T, S)`.
 
-    query_mask `(B, T)`, value_mask and key_mask `(B, S)`, attention_mask
-    `(B, T, S)` or `(B, 1 or H, T, S)`. Causal: token `start + i` sees the
-    positions `j <= start + i`.
+    query_mask `(B, T)`, value_mask `(B, S)`, attention_mask `(B or 1, T, S)`.
+    Causal: token `i` sees the positions `j <= i`.
     """
     mask = np.ones((B, H, T, S), bool)
-    if attention_mask is not None:
-        attention_mask = np.asarray(attention_mask, bool)
-        if attention_mask.ndim == 3:
-            attention_mask = attention_mask[:, None]
-        attention_mask = np.broadcast_to(attention_mask, mask.shape)
     for b, h, i, j in np.ndindex(mask.shape):
-        allowed = not causal or j <= start + i
+        allowed = not causal or j <= i
         if query_mask is not None:
             allowed = allowed and query_mask[b][i]
         if value_mask is not None:
             allowed = allowed and value_mask[b][j]
-        if key_mask is not None:
-            allowed = allowed and key_mask[b][j]
         if attention_mask is not None:
-            allowed = allowed and attention_mask[b, h, i, j]
+            allowed = allowed and attention_mask[b % len(attention_mask), i, j]
         mask[b, h, i, j] = allowed
     return mask
 
 
-def attention(logits, values, mask=None):
+def attention(logits, values, mask):
     """`softmax(logits) values`, over visible entries only.
 
     logits `(B or 1, H, T, S)`, values `(B, S, H, v)`, mask boolean,
@@ -253,7 +239,7 @@ def attention(logits, values, mask=None):
     B, S, H, v = values.shape
     T = np.shape(logits)[2]
     logits = np.broadcast_to(_float(logits), (B, H, T, S))
-    mask = np.broadcast_to(True if mask is None else mask, (B, H, T, S))
+    mask = np.broadcast_to(mask, (B, H, T, S))
     weights = softmax_rows(logits, mask)
     context = np.zeros((B, T, H, v))
     for b, h, i in np.ndindex(B, H, T):
@@ -263,7 +249,7 @@ def attention(logits, values, mask=None):
     return context, weights
 
 
-def layer(x_value, Wv, bv, Wo, bo, logits, mask=None):
+def layer(x_value, Wv, bv, Wo, bo, logits, mask):
     """The whole attention layer after its logits.
 
     x_value `(B, S, d)`, Wv `(d, H, v)`, bv `(H, v)`, Wo `(H, v, o)`, bo
@@ -271,17 +257,11 @@ def layer(x_value, Wv, bv, Wo, bo, logits, mask=None):
     `(B, T, o)`.
     """
     context, _ = attention(logits, project(x_value, Wv, bv), mask)
-    output = np.einsum("bthv,hvo->bto", context, _float(Wo))
-    return output if bo is None else output + _float(bo)
+    return np.einsum("bthv,hvo->bto", context, _float(Wo)) + _float(bo)
 
 
 def _float(x):
     return np.asarray(x, "float64")
-
-
-def _head(head, heads):
-    """The index on a head axis that may be 1, shared by all heads."""
-    return 0 if heads == 1 else head
 
 
 def _product(R1, R2):

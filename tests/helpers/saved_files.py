@@ -13,6 +13,7 @@ import sys
 import keras
 import numpy as np
 from backend import numpy
+from noise import drawn
 
 from keras_synth import layers, models, synthesizers
 
@@ -99,7 +100,7 @@ def made(file):
     """The model of a file, its weights drawn at random."""
     kind, way = file.split()
     make = MAKERS[kind]
-    model = drawn(make(way if way in POLICIES else None))
+    model = drawn(make(way if way in POLICIES else None), 1)
     if way in QUANTIZED:
         model.quantize(way)
     elif way == "map":
@@ -114,15 +115,7 @@ def made(file):
         model = mapped
     elif way == "lora":
         model.backbone.enable_lora(2)
-        drawn(model)
-    return model
-
-
-def drawn(model):
-    """Draws all weights: zero alphas and biases would hide mistakes."""
-    rng = np.random.default_rng(1)
-    for weight in model.weights:
-        weight.assign(rng.normal(scale=0.4, size=weight.shape))
+        drawn(model, 1)
     return model
 
 

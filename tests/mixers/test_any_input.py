@@ -6,7 +6,7 @@ from backend import numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_synth.layers import SyntheticAttention
+from keras_synth import mixers
 
 LONGEST = 4
 KINDS = ["V", "D", "FD", "R", "FR", "R+V"]
@@ -63,15 +63,16 @@ def call_masks(draw, query, value):
     return made
 
 
-def check(kind, data):
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=settings.default.max_examples // 8)
+@given(data=st.data())
+def test_any_input_has_an_output_or_raises_a_value_error(kind, data):
     query, value, key = data.draw(tensors())
     given_masks = data.draw(call_masks(query, value))
     axes = data.draw(st.sampled_from([None, None, 1, 2, (2, 1)]))
     causal = data.draw(st.booleans())
     scores = data.draw(st.booleans())
-    layer = SyntheticAttention(
-        2, 2, synthesizer=kind, max_length=LONGEST, attention_axes=axes
-    )
+    layer = mixers.get(kind, 2, 2, LONGEST, attention_axes=axes)
     try:
         found = layer(
             query,
@@ -90,10 +91,3 @@ def check(kind, data):
         attended = len(query.shape) - 2 if axes is None else np.size(axes)
         totals = numpy(weights).sum(axis=tuple(range(-attended, 0)))
         assert (np.isclose(totals, 1, atol=1e-5) | (totals == 0)).all()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=settings.default.max_examples // 8)
-@given(data=st.data())
-def test_any_input_has_an_output_or_raises_a_value_error(kind, data):
-    check(kind, data)

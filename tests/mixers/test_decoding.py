@@ -1,13 +1,12 @@
 """Decoding with caches equals a call with the whole sequence."""
 
-import itertools
-
 import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy, some_on_each_backend
-from cached import in_parts
+from assertions import close
+from backend import numpy
+from cached import decoded, in_parts
 from cases import H, K, N, T, randomized
 from keras import ops
 
@@ -72,9 +71,7 @@ def test_cross_attention_works_with_any_synthesizer():
     again = SynthesizerDecoder.from_config(block.get_config())
     again(tokens(3), tokens(N))
     again.set_weights(block.get_weights())
-    np.testing.assert_allclose(
-        numpy(again(tokens(3), tokens(N))), numpy(block(tokens(3), tokens(N)))
-    )
+    close(again(tokens(3), tokens(N)), block(tokens(3), tokens(N)), atol=0)
     with pytest.raises(ValueError, match="9"):
         block(tokens(3), tokens(N + 1))
     made = synthesizers.get("D+V", H, K, N)  # an object has its own length
@@ -105,7 +102,9 @@ def test_caches_and_masks_that_do_not_fit_are_errors():
         block.attention.call_with_cache(x, cross[:, :1])
     block, _ = block_calls(cross=False)
     own, _ = block.make_caches(3, N)
-    with pytest.raises(ValueError, match=r"or of the cache.*Received"):
+    with pytest.raises(
+        ValueError, match=r"\(3, 2\), or of the cache.*Received"
+    ):
         block(
             tokens(2),
             decoder_padding_mask=np.ones((3, 5), bool),
@@ -138,15 +137,6 @@ def test_a_mask_that_a_step_would_ignore_is_an_error(name):
         )
 
 
-def test_padding_of_another_length_is_an_error():
-    layer, x = mixers.get("V", H, K), tokens(2, batch=2)
-    layer(x)
-    with pytest.raises(ValueError, match=r"\(2, 2\), or of the cache"):
-        layer.call_with_cache(
-            x, layer.make_cache(2, N), 5, value_mask=np.ones((2, 3), bool)
-        )
-
-
 def test_a_cache_may_be_shorter_than_the_global_tokens():
     layer, x = mixers.get(LONGFORMER, H, K), tokens(3)
     expected = numpy(layer(x, use_causal_mask=True))
@@ -154,7 +144,7 @@ def test_a_cache_may_be_shorter_than_the_global_tokens():
         found, _ = layer.call_with_cache(
             x, layer.make_cache(3, 3), 0, value_mask=mask
         )
-        np.testing.assert_allclose(numpy(found), expected, atol=1e-5)
+        close(found, expected)
 
 
 def test_half_precision_caches_stay_half():
@@ -170,27 +160,7 @@ def test_half_precision_caches_stay_half():
         self_attention_cache_update_index=0,
     )
     assert keras.backend.standardize_dtype(own.dtype) == "bfloat16"
-    np.testing.assert_allclose(numpy(output), expected, atol=0.05)
-
-
-@pytest.mark.parametrize(
-    "name",
-    some_on_each_backend(["linear", "performer(features=8)"], ["linear"]),
-)
-def test_half_precision_does_not_round_sums_over_the_past(name):
-    """Otherwise a sum of 300 tokens would forget the next ones."""
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    block = SynthesizerDecoder(16, H, synthesizer=name)
-    x = tokens(300)
-    block.build(x.shape)
-    states = []
-    for ends in ((300,), (290, 295, 300)):
-        _, state = in_parts(block, x, ends, 300)
-        states.append(keras.tree.map_structure(numpy, state))
-    keras.tree.map_structure(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-4),
-        *states,
-    )
+    close(output, expected, atol=0.05)
 
 
 def block_calls(cross):
@@ -238,7 +208,7 @@ def test_masks_count_with_a_cache_as_without(cross):
 
     source = encoder.get("encoder_sequence")
     found, _ = in_parts(block, x, range(4, N + 1), N, source, of_part)
-    np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
+    close(found[real], expected[real])
 
 
 @pytest.mark.parametrize(
@@ -253,13 +223,8 @@ def test_masks_count_with_a_cache_as_without(cross):
 def test_a_cache_of_the_last_tokens_keeps_to_the_pattern(name):
     layer = randomized(mixers.get(f"attention({name})", H, K, N))
     x = tokens()
-    expected = layer(x, use_causal_mask=True)
-    cache, outputs = layer.make_cache(3, N), []
-    for start, end in itertools.pairwise((0, 3, 4, 5, 8, N)):
-        output, cache = layer.call_with_cache(x[:, start:end], cache, start)
-        outputs.append(numpy(output))
-    found = np.concatenate(outputs, axis=1)
-    np.testing.assert_allclose(found, numpy(expected), atol=1e-5)
+    found, _ = decoded(layer, x, (3, 4, 5, 8, N), N)
+    close(found, layer(x, use_causal_mask=True))
 
 
 @pytest.mark.parametrize("cross", [False, True])
@@ -295,19 +260,16 @@ def test_symbolic_calls_return_the_same_as_eager_calls(cross, scores, cached):
         assert keras.backend.standardize_dtype(one.dtype) == other.dtype
     if cached:
         model = keras.Model(symbols, symbolic)
-        for one, other in zip(eager, model(inputs), strict=True):
-            np.testing.assert_allclose(numpy(one), numpy(other), atol=1e-5)
+        close(model(inputs), eager)
 
 
 def test_attention_scores_are_those_of_both_attentions():
     block, encoder = block_calls(cross=True)
     x = tokens(5)
     output, own, other = block(x, **encoder, return_attention_scores=True)
-    np.testing.assert_allclose(
-        numpy(output), numpy(block(x, **encoder)), atol=1e-5
-    )
+    close(output, block(x, **encoder))
     assert own.shape == (3, H, 5, 5)
     assert other.shape == (3, H, 5, T)
     for scores in (own, other):
-        np.testing.assert_allclose(numpy(scores).sum(-1), 1, atol=1e-5)
+        close(numpy(scores).sum(-1), 1)
     assert not np.triu(numpy(own)[0, 0], 1).any()

@@ -7,7 +7,9 @@ import numpy as np
 import oracles
 import pytest
 from arrays import normal, padding
-from backend import gradients, numpy, program
+from assertions import close, equal
+from backend import gradients, numpy, program, some_on_each_backend
+from cached import decoded
 from cases import randomized
 from keras import ops
 
@@ -28,15 +30,6 @@ def made(name, **options):
 # --- states -------------------------------------------------------------------
 
 
-@each_name
-def test_a_state_can_be_read_in_any_order(name):
-    mixer, x = made(name), normal(3, T, D)
-    _, cache = mixer.call_with_cache(x[:, :3], mixer.make_cache(3, N), 0)
-    found, _ = mixer.call_with_cache(x[:, 3:], cache, 3, use_causal_mask=False)
-    expected = numpy(mixer(x))[:, 3:]
-    np.testing.assert_allclose(numpy(found), expected, atol=1e-4)
-
-
 LENGTH = 140  # longer than a chunk of 128 tokens
 RIGHT = padding(LENGTH, 70, size=LENGTH)
 ENDS = {
@@ -48,13 +41,11 @@ ENDS = {
 
 def streamed(mixer, x, ends, mask):
     """The outputs of successive parts as one array, and the last state."""
-    step, state = program(mixer.call_with_cache), mixer.make_cache(len(x), 1)
-    outputs = []
-    for start, end in itertools.pairwise((0, *ends)):
-        part = x[:, start:end], state, start, mask[:, start:end]
-        output, state = step(*part)
-        outputs.append(numpy(output))
-    return np.concatenate(outputs, axis=1), state
+
+    def masks(start, end):
+        return {"value_mask": mask[:, start:end]}
+
+    return decoded(mixer, x, ends, 1, masks)
 
 
 @pytest.mark.parametrize(
@@ -76,22 +67,22 @@ def test_chunks_are_a_causal_call_of_samples_without_padding(name, ends):
         for i, real in enumerate(mask):
             alone = call(x[i : i + 1, real])
             for outputs in (whole, found):
-                np.testing.assert_allclose(
-                    outputs[i, real], numpy(alone)[0], atol=1e-5
-                )
+                close(outputs[i, real], numpy(alone)[0])
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_half_precision_is_close_at_4096_tokens(policy):
-    mixer, half = made("linear"), made("linear", dtype=policy)
+@pytest.mark.parametrize("name", some_on_each_backend(NAMES, ["linear"]))
+def test_half_precision_is_close_at_4096_tokens(name, policy):
+    """Sums of many tokens do not forget the next ones."""
+    mixer, half = made(name), made(name, dtype=policy)
     x, real = normal(2, 4096, D), np.ones((2, 4096), bool)
     expected = numpy(mixer(x, use_causal_mask=True))
     found = numpy(half(x, use_causal_mask=True))
-    close = 0.002 if policy == "mixed_float16" else 0.02
-    assert np.abs(found - expected).max() < close * np.abs(expected).max()
+    share = 0.002 if policy == "mixed_float16" else 0.02
+    assert np.abs(found - expected).max() < share * np.abs(expected).max()
     parts, state = streamed(half, x, range(512, 4097, 512), real)
     assert keras.backend.standardize_dtype(state["sums"].dtype) == "float32"
-    np.testing.assert_allclose(parts, found, atol=close)
+    close(parts, found, atol=share)
 
 
 @pytest.mark.each_backend
@@ -110,10 +101,8 @@ def test_gradients_of_linear_attention_are_those_of_all_pairs(causal):
         allow = ops.convert_to_tensor(allowed)
         return ops.sum(formulas.linear(q, k, v, allow) * direction)
 
-    for found, expected in zip(
-        gradients(by_sums, *arrays), gradients(by_pairs, *arrays), strict=True
-    ):
-        np.testing.assert_allclose(found, expected, atol=1e-4)
+    expected = gradients(by_pairs, *arrays)
+    close(gradients(by_sums, *arrays), expected, atol=1e-4)
 
 
 # --- Performer ----------------------------------------------------------------
@@ -140,7 +129,7 @@ def test_products_of_large_keys_do_not_vanish(causal):
     found = mixer.attend(
         q, *padded, mask._replace(keys=ops.convert_to_tensor(real))
     )
-    np.testing.assert_allclose(numpy(found)[:, :5], numpy(short), atol=1e-4)
+    close(numpy(found)[:, :5], short, atol=1e-4)
 
 
 @pytest.mark.each_backend
@@ -188,12 +177,12 @@ def test_directions_are_orthogonal_with_the_norms_of_normal_vectors():
     assert found.shape == (3999, 8)
     block = found[8:16]
     products = block @ block.T
-    np.testing.assert_allclose(products, np.diag(np.diag(products)), atol=1e-4)
+    close(products, np.diag(np.diag(products)), atol=1e-4)
     squares = np.sum(found**2, axis=1)
     assert abs(squares.mean() - 8) < 0.3  # chi-squared: 8, and 16
     assert abs(squares.var() - 16) < 2.5
-    np.testing.assert_allclose(found.mean(0), 0, atol=0.1)
-    np.testing.assert_allclose(found.T @ found / 3999, np.eye(8), atol=0.1)
+    close(found.mean(0), 0, atol=0.1)
+    close(found.T @ found / 3999, np.eye(8), atol=0.1)
 
 
 def test_directions_are_drawn_anew_after_an_interval():
@@ -206,12 +195,12 @@ def test_directions_are_drawn_anew_after_an_interval():
         seen.append(numpy(mixer.projection).copy())
     same = [np.array_equal(a, b) for a, b in itertools.pairwise(seen)]
     assert same == [True, True, True, False, True, True, False]
-    np.testing.assert_array_equal(numpy(again.projection), seen[-1])
+    equal(again.projection, seen[-1])
     # A frozen layer keeps them, and so does one without an interval.
     mixer.trainable = False
     for _ in range(4):
         mixer(x, training=True)
-    np.testing.assert_array_equal(numpy(mixer.projection), seen[-1])
+    equal(mixer.projection, seen[-1])
     fixed = made("performer", redraw_interval=None)
     assert [w.name for w in fixed.non_trainable_weights] == ["projection"]
 

@@ -18,18 +18,6 @@ def made(name, **options):
     return randomized(mixer, 0.7)
 
 
-def test_centroids_are_saved_but_not_trained(tmp_path):
-    inputs = keras.Input((None, D))
-    model = keras.Model(inputs, mixers.get("routing", H, K, N)(inputs))
-    model.trainable = True
-    (own,) = [w for w in model.weights if w.name == "centroids"]
-    assert not any(w is own for w in model.trainable_weights)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    (again,) = [w for w in loaded.weights if w.name == "centroids"]
-    np.testing.assert_array_equal(numpy(again), numpy(own))
-
-
 def test_equally_near_tokens_are_chosen_in_order():
     mixer, x = made("routing(clusters=3)"), normal(3, T, D)
     for layer in (mixer.query, mixer.key):  # two directions are left

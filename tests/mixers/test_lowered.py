@@ -6,19 +6,16 @@ them is unknown to the platform's compiler before it sees shapes of its own.
 
 import itertools
 
-import keras
 import pytest
 from arrays import normal, padding
-from cases import CASES, MIXERS, D, H, K, N, T
+from backend import only_on
+from cases import LAYERS, D, H, K, N, T, made
 from keras import ops
 from platforms import Pretended
 
 from keras_synth import mixers
-from keras_synth.layers import SyntheticAttention
 
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() != "jax", reason="JAX lowers for what is not there"
-)
+pytestmark = only_on("jax", "it lowers for what is not there")
 PLATFORMS = ["tpu", "cuda"]
 POLICIES = ["float32", "mixed_bfloat16"]
 MASKS = ["nothing", "padding", "causal", "both"]
@@ -49,10 +46,8 @@ LONG = [
 
 def layer_of(name, policy, length):
     """A built mixer, of a name of any of the tables above."""
-    if name in CASES and length <= N:
-        layer = SyntheticAttention(
-            H, K, synthesizer=CASES[name](), max_length=N, dtype=policy
-        )
+    if length <= N and name in LAYERS:
+        layer = made(name, policy)
     else:
         layer = mixers.get(name, H, K, max(N, length), dtype=policy)
     layer.build((2, length, D))
@@ -69,22 +64,6 @@ def options_of(masks, length):
     return options
 
 
-def lower(platform, layer, options, length):
-    """Lowers a call for inference, and a gradient in training."""
-    inputs = ops.convert_to_tensor(normal(2, length, D))
-    state = [w.value for w in layer.non_trainable_variables]
-    weights = [w.value for w in layer.trainable_variables]
-
-    def call(weights, inputs, training=False):
-        outputs, _ = layer.stateless_call(
-            weights, state, inputs, training=training, **options
-        )
-        return ops.sum(ops.square(ops.cast(outputs, "float32")))
-
-    platform.exported(call, weights, inputs)
-    platform.exported(platform.gradient(call), weights, inputs)
-
-
 def quick():
     for name in QUICK:
         causal = mixers.registry.mixer_class(name).supports_causal_mask
@@ -95,7 +74,7 @@ def quick():
 def slow():
     """Every layer, pattern and normalizer, and lengths that are cut."""
     every = [
-        *itertools.product([*CASES, *MIXERS], MASKS, POLICIES, [T]),
+        *itertools.product(LAYERS, MASKS, POLICIES, [T]),
         *itertools.product(CHOICES, ["padding", "both"], POLICIES[1:], [T]),
         *itertools.product(LONG, MASKS, POLICIES[1:], [4096]),
     ]
@@ -111,9 +90,5 @@ def test_every_layer_is_lowered(
     layer = layer_of(name, policy, length)
     if masks in ("causal", "both") and not layer.supports_causal_mask:
         pytest.skip("it has no causal form")
-    lower(
-        Pretended(monkeypatch, platform),
-        layer,
-        options_of(masks, length),
-        length,
-    )
+    inputs, options = normal(2, length, D), options_of(masks, length)
+    Pretended(monkeypatch, platform).lower(layer, inputs, **options)

@@ -1,19 +1,23 @@
 """Promises of all mixers, each once."""
 
-import itertools
+import operator
 
 import keras
 import keras_hub
 import numpy as np
 import pytest
 from arrays import normal, padding
+from assertions import close, equal
 from backend import (
     build_optimizer,
     gradients,
     numpy,
     program,
+    slow_unless,
+    some_on_each_backend,
     without_gradients,
 )
+from cached import decoded
 from cases import (
     CASES,
     LAYERS,
@@ -67,10 +71,6 @@ def is_causal(layer):
     return layer.supports_causal_mask
 
 
-def has_scores(layer):
-    return layer.supports_attention_scores
-
-
 def takes_two_sequences(layer):
     return (
         layer.supports_cross_attention
@@ -90,14 +90,6 @@ def ragged(length=T):
     mask[1, 4:] = False
     mask[2, ::3] = False
     return mask
-
-
-def synthesizer_of(name):
-    return CASES[name]() if name in CASES else name
-
-
-def close(found, expected, atol=1e-5):
-    np.testing.assert_allclose(found, expected, atol=atol)
 
 
 def test_every_name_has_a_case():
@@ -149,8 +141,9 @@ def test_keras_own_layer_test_passes(case):
 def test_a_block_trains_and_comes_back_from_a_file(name, tmp_path):
     """In one compiled step, of lengths that are not known before."""
     inputs, mask = keras.Input((None, D)), keras.Input((None,), dtype="bool")
+    synthesizer = CASES[name]() if name in CASES else name
     block = SynthesizerEncoder(
-        16, H, synthesizer=synthesizer_of(name), max_length=N, dropout=0.1
+        16, H, synthesizer=synthesizer, max_length=N, dropout=0.1
     )
     model = keras.Model([inputs, mask], block(inputs, padding_mask=mask))
     jit = keras.backend.backend() != "torch"
@@ -212,47 +205,73 @@ def test_a_quantized_sequential_model_is_loaded(mode, tmp_path):
         close(model.predict(x, verbose=0), expected)
 
 
-@layers_that()
-def test_what_is_frozen_is_frozen_in_a_copy(name):
+def check_a_copy(layer, frozen):
     """Keras would train the parts of a layer that is loaded."""
-    layer = made(name)
     layer.build((None, None, D))
-    layer.trainable = False
+    frozen.trainable = False
     copy = type(layer).from_config(layer.get_config())
     copy.build((None, None, D))
-    assert not [weight for weight in copy.weights if weight.trainable]
     assert len(copy.weights) == len(layer.weights)
-
-
-@pytest.mark.each_backend
-@pytest.mark.parametrize("number", [1, 2])
-def test_frozen_synthesizers_are_frozen_in_a_copy(number):
-    layer = made("D+V")
-    layer.build((None, None, D))
-    parts = layer.synthesizer.synthesizers
-    for part in [layer.synthesizer] if number == 2 else parts[:1]:
-        part.trainable = False
-    copy = type(layer).from_config(layer.get_config())
-    copy.build((None, None, D))
     trained = [weight.path for weight in layer.weights if weight.trainable]
     assert trained == [x.path for x in copy.weights if x.trainable]
+    assert not any(weight.trainable for weight in frozen.weights)
+
+
+@layers_that()
+def test_what_is_frozen_is_frozen_in_a_copy(name):
+    layer = made(name)
+    check_a_copy(layer, layer)
 
 
 @pytest.mark.each_backend
-def test_a_fixed_table_stays_fixed_when_all_is_unfrozen():
-    layer, inputs = made("Fix"), keras.Input((T, D))
+@pytest.mark.parametrize("whole", [False, True])
+def test_frozen_synthesizers_are_frozen_in_a_copy(whole):
+    layer = made("D+V")
+    part = layer.synthesizer
+    check_a_copy(layer, part if whole else part.synthesizers[0])
+
+
+PROJECTIONS = ["query/kernel", "query/bias", "key/kernel", "key/bias"]
+UNTRAINED = {
+    "Fix": ["synthesizer/R"],
+    "V(fixed=True)": [f"synthesizer/{x}" for x in PROJECTIONS],
+    "R + V(fixed=True)": [f"synthesizer/part_1/{x}" for x in PROJECTIONS],
+    "an array": ["pattern"],
+    "routing(clusters=3)": ["centroids"],
+    "performer(redraw_interval=None)": ["projection"],
+}
+
+
+def untrained(model):
+    return [w.path.split("/", 1)[1] for w in model.non_trainable_weights]
+
+
+@pytest.mark.parametrize("name", some_on_each_backend(UNTRAINED, ["Fix"]))
+def test_what_is_not_trained_stays_so_when_all_is_unfrozen(name, tmp_path):
+    array = np.random.default_rng(0).random((N, N)) < 0.7
+    given = ("V", {"pattern": array}) if name == "an array" else (name, {})
+    layer = mixers.get(given[0], H, K, N, **given[1])
+    inputs = keras.Input((T, D))
     model = keras.Model(inputs, layer(inputs))
-    table = layer.synthesizer.R
-    before = numpy(table)
     model.trainable = False
-    for thing in (model, layer, layer.synthesizer):
+    for thing in (model, layer, getattr(layer, "synthesizer", layer)):
         thing.trainable = True
-        for owner in (layer, model):
-            assert not any(w is table for w in owner.trainable_weights)
-        assert any(w is table for w in model.non_trainable_weights)
+        assert untrained(model) == untrained(layer) == UNTRAINED[name]
+    before = layer.get_weights()
     model.compile(keras.optimizers.SGD(1.0), "mse")
     model.train_on_batch(X, normal(3, T, D, seed=1))
-    np.testing.assert_array_equal(numpy(table), before)
+    for weight, old in zip(layer.weights, before, strict=True):
+        trained = any(weight is w for w in layer.trainable_weights)
+        # A step moves centroids to tokens near them.
+        moves = trained or weight.name == "centroids"
+        assert moves == (numpy(weight) != old).any(), weight.path
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded.trainable = True
+    assert untrained(loaded) == UNTRAINED[name]
+    close(loaded(X), model(X))
+    patterns = (getattr(x, "pattern", None) for x in (loaded.layers[-1], layer))
+    assert operator.eq(*patterns)
 
 
 def test_options_reach_the_projections():
@@ -379,7 +398,7 @@ def test_a_row_that_sees_nothing_is_the_output_bias(name):
     close(again[mask], found[mask])
 
 
-@layers_that(has_scores, ["V", "D+V", "R"])
+@layers_that(lambda layer: layer.supports_attention_scores, ["V", "D+V", "R"])
 def test_scores_are_float32_and_zero_where_masks_hide(name):
     layer, mask, queries = shared(name), ragged(), padding(5, T, 2, size=T)
     masks = {"value_mask": mask, "query_mask": queries}
@@ -451,23 +470,6 @@ def test_the_future_is_not_seen(name, device):
 # --- caches -------------------------------------------------------------------
 
 
-def decoded(name, x, parts, mask=None, whole=False):
-    """Outputs of the shared layer, part by part, by a cache for N tokens."""
-    layer = shared(name)
-    step, cache = program(layer.call_with_cache), layer.make_cache(3, N)
-    outputs = []
-    for number, (start, end) in enumerate(itertools.pairwise(parts)):
-        masks = {}
-        if mask is not None:
-            real = mask if whole else mask[:, start:end]
-            masks["value_mask"] = ops.convert_to_tensor(real)
-        at = ops.convert_to_tensor(start, "int32") if number % 2 else start
-        tokens = ops.convert_to_tensor(x[:, start:end])
-        output, cache = step(tokens, cache, at, **masks)
-        outputs.append(numpy(output))
-    return np.concatenate(outputs, axis=1)
-
-
 @layers_that(is_causal, [*FEW, "pooling(size=4)", "longformer(window=1)"])
 def test_decoding_with_a_cache_is_one_causal_call(name):
     """Masks are of all that the cache has room for, or of the new tokens."""
@@ -475,10 +477,13 @@ def test_decoding_with_a_cache_is_one_causal_call(name):
     for masked in ("whole", "new", "no")[: 3 if ON_TORCH else 1]:
         # Without a mask of all, padding that was left out is seen later.
         real = ragged(N) if masked == "whole" else padding(N, 4, 1, size=N)
-        mask = None if masked == "no" else real
-        masks = {} if mask is None else {"value_mask": mask}
-        expected = run(name, x, **masks, use_causal_mask=True)
-        found = decoded(name, x, (0, 4, 5, N), mask, masked == "whole")
+
+        def masks(start, end, kind=masked, real=real):
+            part = real if kind == "whole" else real[:, start:end]
+            return {} if kind == "no" else {"value_mask": part}
+
+        expected = run(name, x, **masks(0, N), use_causal_mask=True)
+        found, _ = decoded(shared(name), x, (4, 5, N), N, masks)
         close(found[real], expected[real])
 
 
@@ -506,8 +511,7 @@ def test_the_content_of_padding_does_not_matter_to_a_cache(name, device):
             later = np.concatenate([mask, later], axis=1)
         last, _ = step(x[:, :1], cache, T, later)
         outputs.append((numpy(first)[mask], numpy(last)))
-    for clean, poisoned in zip(*outputs, strict=True):
-        close(clean, poisoned)
+    close(*outputs)
 
 
 @each_causal
@@ -530,8 +534,7 @@ def test_a_cache_works_without_samples_and_tokens(name, shape):
     x, cache = np.zeros((*shape, D), "float32"), layer.make_cache(shape[0], T)
     output, after = layer.call_with_cache(x, cache, 0)
     assert tuple(output.shape) == x.shape == tuple(layer(x).shape)
-    for old, new in zip(*map(keras.tree.flatten, (cache, after)), strict=True):
-        np.testing.assert_array_equal(numpy(old), numpy(new))
+    equal(after, cache)
 
 
 @layers_that(takes_two_sequences, FEW)
@@ -562,11 +565,10 @@ def test_a_remembered_source_can_have_no_tokens(name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[] if name in CACHED else pytest.mark.slow)
-        for name in MIXERS
-        if is_causal(mixers.get(name, H, K, N))
-    ],
+    slow_unless(
+        CACHED,
+        [name for name in MIXERS if is_causal(mixers.get(name, H, K, N))],
+    ),
 )
 def test_generating_with_caches_is_generating_without(name):
     prompts = ["a quick", "the lazy dog and then", "fox"]
@@ -619,19 +621,15 @@ def test_large_features_overflow_nothing(name, policy, size):
         assert np.isfinite(slopes).all()
 
 
-def has_dropout(layer):
-    return getattr(layer, "dropout", None) == 0.0
-
-
-@layers_that(has_dropout, ["V", "R"])
+@layers_that(lambda layer: hasattr(layer, "dropout"), ["V", "R"])
 def test_dropout_acts_in_training_only(name):
     plain, layer = shared(name), made(name, dropout=0.5)
     assert len(plain.variables) - len(plain.weights) == ("performer" in name)
     layer.build((None, None, D))
     layer.set_weights(plain.get_weights())
     expected = run(name, X)
-    close(numpy(layer(X, training=False)), expected)
-    close(numpy(layer(X)), expected)
+    close(layer(X, training=False), expected)
+    close(layer(X), expected)
     drawn = [numpy(layer(X, training=True)) for _ in range(3)]
     assert np.abs(drawn[0] - expected).max() > 1e-3
     assert np.abs(drawn[0] - drawn[1]).max() > 1e-3
@@ -735,8 +733,9 @@ def test_unsupported_arguments_are_errors(name):
         with pytest.raises(ValueError, match=r"(does not support|causal).*Rec"):
             layer(X, **{argument: value})
         if lack == "attention_mask":  # but padding in this form is supported
-            found = run(name, X, attention_mask=ragged()[:, None])
-            close(found, run(name, X, value_mask=ragged()))
+            for mask in (ragged()[:, None], ragged()[:, None, None]):
+                found = run(name, X, attention_mask=mask)
+                close(found, run(name, X, value_mask=ragged()))
     if not layer.supports_cross_attention:
         with pytest.raises(ValueError, match=r"one sequence.*Received"):
             layer(X, normal(3, T, D, seed=1))
@@ -798,10 +797,10 @@ class Raw(mixers.SelfMixer):
 def test_padded_queries_are_zero_without_a_mixers_help():
     layer, mask = Raw(), ragged()
     found = numpy(layer(X, query_mask=mask))
-    np.testing.assert_array_equal(found, np.where(mask[..., None], X, 0))
+    equal(found, np.where(mask[..., None], X, 0))
     assert layer.padding_mask is None
     layer(X, value_mask=mask)
-    np.testing.assert_array_equal(numpy(layer.padding_mask), mask)
+    equal(layer.padding_mask, mask)
 
 
 class Private(mixers.MultiHeadMixer):

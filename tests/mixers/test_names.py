@@ -1,9 +1,9 @@
 """Mixers by name: arguments and errors of `mixers.get`."""
 
 import keras
-import numpy as np
 import pytest
 from arrays import normal
+from assertions import equal
 from backend import numpy
 
 from keras_synth import mixers, synthesizers
@@ -62,9 +62,7 @@ def test_options_are_of_the_name_or_of_the_layer():
     again = mixers.get("FR(rank=3)", H, K, N, seed=1)
     for layer in (mixer, again):
         layer.build((None, T, D))
-    np.testing.assert_array_equal(
-        *(numpy(layer.synthesizer.R1) for layer in (mixer, again))
-    )
+    equal(*(numpy(layer.synthesizer.R1) for layer in (mixer, again)))
     assert mixers.get("fnet", name="x", dtype="bfloat16").name == "x"
     for name, options in (("R", {"seed": 3}), ("R, seed=3", {})):
         layer = mixers.get(f"local({name}, window=2)", H, K, N, **options)

@@ -8,8 +8,9 @@ from backend import numpy
 from cached import in_parts
 from cases import randomized
 from keras import ops
+from small_tasks import backbone
 
-from keras_synth import mixers, models
+from keras_synth import mixers
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 
 H, K, D, N, T = 2, 4, 8, 9, 7
@@ -71,13 +72,6 @@ def test_heads_must_divide_the_features(name):
         mixers.get(name, 3)(normal(2, T, D))
 
 
-def test_a_kernel_can_be_wider_than_the_sequence():
-    layer = keras.Sequential(
-        [keras.Input((None, D)), made("light_conv", width=31)]
-    )
-    assert layer.predict(normal(2, 1, D), verbose=0).shape == (2, 1, D)
-
-
 # --- MLPs along the length ----------------------------------------------------
 
 
@@ -130,16 +124,7 @@ def test_hidden_units_that_are_not_positions_have_no_causal_form():
     with pytest.raises(ValueError, match=r"no causal form.*Received"):
         SynthesizerDecoder(16, H, synthesizer=layer, max_length=N)
     with pytest.raises(ValueError, match=r"no causal form.*hidden_dim=5"):
-        models.SynthesizerBackbone(
-            vocabulary_size=9,
-            num_layers=1,
-            num_heads=H,
-            hidden_dim=D,
-            intermediate_dim=16,
-            max_sequence_length=N,
-            synthesizer=name,
-            causal=True,
-        )
+        backbone("causal_lm", name, max_sequence_length=N)
     encoder = SynthesizerEncoder(16, H, synthesizer=name, max_length=N)
     assert tuple(encoder(x).shape) == (2, T, D)
 

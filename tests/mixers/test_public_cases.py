@@ -11,7 +11,8 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
-from backend import gradients, numpy, some_on_each_backend
+from assertions import close
+from backend import gradients, numpy, only_on, some_on_each_backend
 from cached import in_parts
 from cases import MIXERS, run, shared
 from keras import ops
@@ -33,14 +34,6 @@ NAMES = ["V", "R", "D", GROUPED]
 def attention(name, **options):
     options = {"synthesizer": name, "max_length": N, **options}
     return SyntheticAttention(H, K, **options)
-
-
-def close(found, expected):
-    np.testing.assert_allclose(*map(as_array, (found, expected)), atol=1e-5)
-
-
-def as_array(x):
-    return numpy(x) if ops.is_tensor(x) else x
 
 
 def with_weights_of(layer, other):
@@ -314,9 +307,7 @@ def test_batches_and_sequences_can_be_empty(name):
 
 
 @pytest.mark.each_backend
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="ragged tensors"
-)
+@only_on("tensorflow", "it has ragged tensors")
 def test_ragged_tensors_are_errors_with_a_solution():
     import tensorflow as tf
 

@@ -6,6 +6,7 @@
 import numpy as np
 import pytest
 from arrays import normal, padding
+from assertions import close
 from backend import beside, numpy
 from cases import randomized
 from keras import ops
@@ -57,7 +58,7 @@ def test_longformer_is_that_of_transformers():
         is_global_attn=True,
     )[0]
     found = numpy(ours(x, mask=real))
-    np.testing.assert_allclose(found[real], numpy(expected)[real], atol=1e-5)
+    close(found[real], numpy(expected)[real])
 
 
 @pytest.mark.filterwarnings("ignore:distutils Version classes")
@@ -81,9 +82,7 @@ def test_performer_is_that_of_performer_pytorch():
     ]
     expected = package.linear_attention(*features, v.transpose(1, 2))
     found = mixer.attend(q, k, v, AttentionMask())
-    np.testing.assert_allclose(
-        numpy(found), numpy(expected.transpose(1, 2)), atol=1e-4
-    )
+    close(found, expected.transpose(1, 2), atol=1e-4)
 
 
 @beside("linformer")
@@ -113,9 +112,7 @@ def test_linformer_is_that_of_its_package(share):
         theirs.to_out.bias.zero_()
         for length in (T, N):
             x = torch.tensor(normal(3, length, D))
-            np.testing.assert_allclose(
-                numpy(mixer(x)), numpy(theirs(x)), atol=1e-5
-            )
+            close(mixer(x), theirs(x))
 
 
 @beside("g_mlp_pytorch")
@@ -142,4 +139,4 @@ def test_gmlp_is_that_of_g_mlp_pytorch(causal):
     x = ops.convert_to_tensor(normal(3, N, D))
     expected = theirs.to(x.device)(x)
     found = ours(x, use_causal_mask=causal)
-    np.testing.assert_allclose(numpy(found), numpy(expected), atol=1e-4)
+    close(found, expected, atol=1e-4)

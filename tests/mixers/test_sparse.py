@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from arrays import normal, padding
+from assertions import close
 from backend import numpy
 from cases import randomized
 
@@ -73,14 +74,14 @@ def test_a_drawn_seed_of_random_blocks_is_stored():
 
 
 @pytest.mark.parametrize(
-    "name", ["strided(stride=4)", "big_bird(block_size=2)"]
+    "name",
+    [*("strided(stride=4)", "big_bird(block_size=2)", "linear", "performer")],
 )
 def test_a_cache_can_be_filled_without_a_causal_mask(name):
     mixer, x = made(name), normal(B, 19, D)
-    found, _ = mixer.call_with_cache(
-        x, mixer.make_cache(B, 24), 0, use_causal_mask=False
-    )
-    np.testing.assert_allclose(numpy(found), numpy(mixer(x)), atol=1e-5)
+    _, cache = mixer.call_with_cache(x[:, :3], mixer.make_cache(B, 24), 0)
+    found, _ = mixer.call_with_cache(x[:, 3:], cache, 3, use_causal_mask=False)
+    close(found, numpy(mixer(x))[:, 3:])
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,6 @@ def test_caches_without_places_or_a_start_raise_errors():
     bias = np.zeros((1, 1, 5, N), "float32")
     with pytest.raises(ValueError, match=r"attention_bias.*Received"):
         local.call_with_cache(x, local.make_cache(B, N), 0, attention_bias=bias)
-    for name in ("strided(stride=4)", "longformer(window=3)"):
-        mixer = made(name)
-        with pytest.raises(ValueError, match=r"cross-attention.*Received"):
-            mixer.call_with_cache(x, mixer.make_cache(B, 24))
+    mixer = made("longformer(window=3)")
+    with pytest.raises(ValueError, match=r"cross-attention.*Received"):
+        mixer.call_with_cache(x, mixer.make_cache(B, 24))

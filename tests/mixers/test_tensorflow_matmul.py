@@ -11,7 +11,6 @@ from cases import MIXERS, UNLIKE, D, K, N, T
 from keras import ops
 
 from keras_synth import mixers
-from keras_synth.layers import SyntheticAttention
 
 if keras.backend.backend() != "tensorflow":
     pytest.skip("TensorFlow's kernel", allow_module_level=True)
@@ -63,10 +62,7 @@ def test_it_is_known_which_products_are_wrong(wrong):
 @pytest.mark.each_backend
 @pytest.mark.parametrize("name", [*ONE_HEAD, *NAMED])
 def test_one_head_needs_no_such_product(name, wrong):
-    if name in MIXERS:
-        layer = mixers.get(name, num_heads=1, key_dim=K, max_length=N)
-    else:
-        layer = SyntheticAttention(1, K, synthesizer=name, max_length=N)
+    layer = mixers.get(name, num_heads=1, key_dim=K, max_length=N)
     x, mask = normal(B, T, D), padding(T, 5, 3, size=T)
     layer(x)
     gradients(lambda x: ops.sum(layer(x, value_mask=mask) ** 2), x)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
+from assertions import close, equal
 from backend import numpy
 from cases import MIXERS, D, H, K, N, T
 from places import ROOT
@@ -53,11 +54,11 @@ def check_compiled(layer, call, x, backend="aot_eager"):
     (output, slopes), (expected, others) = (
         gradients_of(function, x, weights) for function in (compiled, call)
     )
-    np.testing.assert_allclose(numpy(output), numpy(expected), atol=2e-5)
+    close(output, expected, atol=2e-5)
     for a, b in zip(slopes, others, strict=True):
         assert (a is None) == (b is None)
         if a is not None:
-            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4)
+            close(a, b, rtol=2e-4, atol=2e-4)
 
 
 def tokens(length=T, seed=0):
@@ -118,7 +119,7 @@ def test_largest_entries_are_asked_for_as_the_compiler_can():
         lambda x: keras.ops.amax(x, axis=-1), fullgraph=True, backend="eager"
     )
     found = numpy(compiled(keras.ops.eye(2)))
-    np.testing.assert_array_equal(found, [1.0, 1.0])
+    equal(found, [1.0, 1.0])
     for path in (ROOT / "keras_synth").rglob("*.py"):
         code = re.sub(
             r"^ *(>>>|\.\.\.).*", "", path.read_text("utf-8"), flags=re.M
@@ -132,7 +133,7 @@ def test_a_block_that_casts_its_input_is_one_graph():
     )
     expected, options = block(tokens()), {"fullgraph": True, "backend": "eager"}
     found = torch.compile(lambda x: block(x), **options)(tokens())
-    np.testing.assert_array_equal(numpy(found), numpy(expected))
+    equal(found, expected)
 
 
 @pytest.mark.parametrize("fullgraph", [True, False])
@@ -141,7 +142,7 @@ def test_a_layer_that_casts_its_input_keeps_a_mask_of_keras(fullgraph):
     x = normal(B, T, D) * (np.arange(T) < 3)[:, None]
     x = keras.layers.Masking()(x)
     pairs = keras.ops.ones((B, T, T), "bool")
-    expected = numpy(layer(x, attention_mask=pairs))
+    expected = layer(x, attention_mask=pairs)
     options = {"fullgraph": fullgraph, "backend": "eager"}
     call = torch.compile(lambda x: layer(x, attention_mask=pairs), **options)
-    np.testing.assert_array_equal(numpy(call(x)), expected)
+    equal(call(x), expected)

@@ -49,32 +49,41 @@ def near(found, expected):
     np.testing.assert_allclose(found, expected, atol=2e-5 * size)
 
 
+def check_mapped(model, given, data, masks):
+    """Compares gradients by weights for each sample with those of one.
+
+    `given` makes arguments of a call from a sample and its mask.
+    """
+    weights = [w.value.detach() for w in model.trainable_variables]
+    others = [w.value for w in model.non_trainable_variables]
+
+    def loss(weights, x, real):
+        args, options = given(x[None], real[None])
+        found, _ = model.stateless_call(weights, others, *args, **options)
+        return (found**3).sum()
+
+    slopes = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))(
+        weights, data, masks
+    )
+    own = [w.value for w in model.trainable_variables]
+    for i, (x, real) in enumerate(zip(data, masks, strict=True)):
+        args, options = given(x[None], real[None])
+        alone = (model(*args, **options) ** 3).sum()
+        alone = torch.autograd.grad(alone, own, allow_unused=True)
+        for found, expected in zip(slopes, alone, strict=True):
+            near(found[i], 0.0 if expected is None else expected)
+
+
 @pytest.mark.parametrize(
     "name", [name for name in LAYERS if name not in WITHOUT_WEIGHTS]
 )
 def test_gradients_of_each_sample_are_mapped(name, mask):
-    layer = built(name)
-    weights = [w.value.detach() for w in layer.trainable_variables]
-    others = [w.value for w in layer.non_trainable_variables]
     masks = keras.ops.ones((B, T), "bool") if mask is None else mask
 
-    def loss(weights, x, real):
-        given = {} if mask is None else {"value_mask": real[None]}
-        found, _ = layer.stateless_call(weights, others, x[None], **given)
-        return (found**2).sum()
+    def given(x, real):
+        return (x,), {} if mask is None else {"value_mask": real}
 
-    slopes = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))(
-        weights, tokens(), masks
-    )
-    for i, (x, real) in enumerate(zip(tokens(), masks, strict=True)):
-        given = {} if mask is None else {"value_mask": real[None]}
-        alone = torch.autograd.grad(
-            (layer(x[None], **given) ** 2).sum(),
-            [w.value for w in layer.trainable_variables],
-            allow_unused=True,
-        )
-        for found, expected in zip(slopes, alone, strict=True):
-            near(found[i], 0.0 if expected is None else expected)
+    check_mapped(built(name), given, tokens(), masks)
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -110,27 +119,10 @@ def test_hessians_equal_those_computed_row_by_row(name, mask):
 
 @pytest.mark.parametrize("name", ["V", "R+V", "D"])
 def test_gradients_of_each_text_are_mapped(name):
-    model = backbone("classifier", name)
     drawn = np.random.default_rng(0).integers(1, len(VOCABULARY), (B, T))
+
+    def given(ids, real):
+        return ({"token_ids": ids, "padding_mask": real},), {}
+
     ids = keras.ops.convert_to_tensor(drawn)
-    weights = [w.value.detach() for w in model.trainable_variables]
-    others = [w.value for w in model.non_trainable_variables]
-
-    def inputs(ids, real):
-        return {"token_ids": ids[None], "padding_mask": real[None]}
-
-    def loss(weights, ids, real):
-        given = inputs(ids, real)
-        found, _ = model.stateless_call(weights, others, given)
-        return (found[:, 0] ** 3).sum()
-
-    slopes = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))(
-        weights, ids, MASK
-    )
-    for i in range(B):
-        alone = torch.autograd.grad(
-            (model(inputs(ids[i], MASK[i]))[:, 0] ** 3).sum(),
-            [w.value for w in model.trainable_variables],
-        )
-        for found, expected in zip(slopes, alone, strict=True):
-            near(found[i], expected)
+    check_mapped(backbone("classifier", name), given, ids, MASK)

@@ -3,13 +3,12 @@
 import keras
 import numpy as np
 import pytest
+from backend import only_on
 from cases import LAYERS, D, made
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() != "torch", reason="PyTorch's way to ONNX"
-)
+pytestmark = only_on("torch", "it has this way to ONNX")
 LENGTH = 6
 
 

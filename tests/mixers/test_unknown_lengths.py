@@ -2,16 +2,17 @@
 
 import itertools
 
-import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy
+from assertions import close
+from backend import numpy, only_on
 from cases import MIXERS, randomized
 
 from keras_synth import mixers
 from keras_synth.layers import SyntheticAttention
 
+pytestmark = only_on("tensorflow", "others know lengths when they trace")
 H, K, D, N, T = 2, 4, 8, 9, 5
 DECODING = [
     name
@@ -21,10 +22,6 @@ DECODING = [
 # Of the present tokens, or of all that the cache has room for.
 MASKS = ["none", "present", "whole"]
 REAL = np.arange(N) < [[T], [T - 1]]
-
-
-def made(name):
-    return randomized(mixers.get(name, H, K, max_length=N))
 
 
 def without_lengths(x):
@@ -37,10 +34,29 @@ def without_lengths(x):
     return tf.TensorSpec((None, *others), x.dtype)
 
 
-def check(name, kind, compiled=False, integers=False):
+QUICK = ["gmlp", "light_conv(width=3)", "V"]
+WAYS = [(False, False), (False, True), (True, False)]
+
+
+@pytest.mark.parametrize(
+    "name, kind, compiled, integers",
+    [
+        *(
+            pytest.param(
+                name, "whole", False, False, marks=pytest.mark.each_backend
+            )
+            for name in QUICK
+        ),
+        *(
+            pytest.param(*case, *way, marks=pytest.mark.slow)
+            for *case, way in itertools.product(DECODING, MASKS, WAYS)
+        ),
+    ],
+)
+def test_steps_of_unknown_length(name, kind, compiled, integers):
     import tensorflow as tf
 
-    mixer, x = made(name), normal(2, T, D)
+    mixer, x = randomized(mixers.get(name, H, K, N)), normal(2, T, D)
     caches = [mixer.make_cache(2, N)] * 2
 
     def step(x, cache, real, start):
@@ -69,42 +85,10 @@ def check(name, kind, compiled=False, integers=False):
         ]
         caches = [found[1], expected[1]]
         assert found[0].shape == (2, end - start, D)
-        for a, b in zip(
-            keras.tree.flatten(found), keras.tree.flatten(expected), strict=True
-        ):
-            np.testing.assert_allclose(numpy(a), numpy(b), atol=1e-4)
-
-
-QUICK = ["gmlp", "light_conv(width=3)", "V"]
-
-
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow",
-    reason="only TensorFlow traces lengths that are not known",
-)
-@pytest.mark.parametrize(
-    "name, kind, options",
-    [
-        *(
-            pytest.param(name, "whole", {}, marks=pytest.mark.each_backend)
-            for name in QUICK
-        ),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in itertools.product(
-                DECODING, MASKS, [{}, {"integers": True}, {"compiled": True}]
-            )
-        ),
-    ],
-)
-def test_steps_of_unknown_length(name, kind, options):
-    check(name, kind, **options)
+        close(found, expected, atol=1e-4)
 
 
 @pytest.mark.each_backend
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="TensorFlow only"
-)
 @pytest.mark.parametrize("length", [1, 3, 4, T])
 def test_fewer_tokens_than_are_global(length):
     import tensorflow as tf
@@ -121,4 +105,4 @@ def test_fewer_tokens_than_are_global(length):
     traced = tf.function(
         layer, input_signature=[tf.TensorSpec((None, None, D))]
     )
-    np.testing.assert_allclose(numpy(traced(x)), expected, atol=1e-5)
+    close(traced(x), expected)

@@ -8,7 +8,7 @@ import keras_hub
 import numpy as np
 import pytest
 from assertions import close, equal
-from backend import numpy, some_on_each_backend
+from backend import numpy, only_on, some_on_each_backend
 from every_task import (
     NAMES,
     STREAMS,
@@ -257,9 +257,7 @@ def test_the_signature_is_that_of_kerashub():
 
 
 @pytest.mark.each_backend
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="others trace once anyway"
-)
+@only_on("tensorflow", "others trace once anyway")
 def test_a_step_of_training_is_traced_once(monkeypatch):
     model = task("classifier")
     steps = []

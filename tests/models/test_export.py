@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 from assertions import close
-from backend import numpy
+from backend import numpy, only_on, slow_unless
 from noise import noisy
 from small_tasks import backbone, task
 
@@ -36,13 +36,6 @@ PLAIN = {
     "torch": ["torch"],
 }
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-def slow_unless(fast, values):
-    return [
-        x if x in fast else pytest.param(x, marks=pytest.mark.slow)
-        for x in values
-    ]
 
 
 def of_kind(kind, synthesizer):
@@ -100,7 +93,7 @@ def test_a_folded_model_has_the_outputs_of_the_model(format, tmp_path):
 
 
 @pytest.mark.skipif("onnx" not in HERE, reason="needs a writer of ONNX")
-@pytest.mark.skipif(BACKEND != "torch", reason="others print by C++")
+@only_on("torch", "others print by C++")
 def test_an_export_that_is_not_verbose_says_nothing(tmp_path, capfd):
     model = of_kind("classifier", "V")
     with warnings.catch_warnings(record=True) as said:
@@ -148,19 +141,11 @@ LEFT_OUT = {
     ("torch", "torch"): {*MIXERS[:7]},
 }
 KNOWN = [
-    (name, format)
+    (name, format, (3, LENGTH))
     for format in HERE
     for name in MIXERS
     if name not in LEFT_OUT.get((format, BACKEND), ())
 ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name, format", KNOWN)
-def test_mixers_with_fixed_shapes_have_our_outputs(name, format, tmp_path):
-    check(of_kind("classifier", name), format, (3, LENGTH), tmp_path)
-
-
 # Those with groups of tokens, whose number depends on an open length.
 GROUPS = [
     "local_dense(window=2)",
@@ -180,20 +165,18 @@ OPEN_LEFT_OUT = {
 OPEN = [
     x for x in ("tf_saved_model", "onnx", "torch") if None in HERE.get(x, ())
 ]
+KNOWN += [
+    (name, format, HERE[format])
+    for format in OPEN
+    for name in [*MIXERS, *GROUPS]
+    if name not in OPEN_LEFT_OUT.get((format, BACKEND), ())
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name, format",
-    [
-        (name, format)
-        for format in OPEN
-        for name in [*MIXERS, *GROUPS]
-        if name not in OPEN_LEFT_OUT.get((format, BACKEND), ())
-    ],
-)
-def test_mixers_with_open_shapes_have_our_outputs(name, format, tmp_path):
-    check(of_kind("classifier", name), format, HERE[format], tmp_path)
+@pytest.mark.parametrize("name, format, shape", KNOWN)
+def test_mixers_have_our_outputs(name, format, shape, tmp_path):
+    check(of_kind("classifier", name), format, shape, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -288,9 +271,7 @@ def test_signatures_must_name_the_inputs(tmp_path):
 
 
 def test_portable_routes_have_no_loop(monkeypatch):
-    layer = keras_synth.layers.SyntheticAttention(
-        2, 4, synthesizer="R+V", max_length=9
-    )
+    layer = keras_synth.mixers.get("R+V", 2, 4, 9)
     x = keras.random.normal((3, 7, 8))
     mask = np.arange(7)[None] < np.array([[7], [4], [2]])
     expected = numpy(layer(x, value_mask=mask))

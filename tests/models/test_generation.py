@@ -17,6 +17,7 @@ from language_models import (
     tokenizer,
     translator,
 )
+from noise import noisy
 
 from keras_synth import models
 from keras_synth.training import LabelSmoothedCrossentropy
@@ -192,11 +193,8 @@ def test_a_text_ends_after_its_stop_token():
 def test_beams_remember_their_own_past():
     """The best of all texts of three tokens, found by trying all of them."""
     model = translator("D+V", preprocess=False)
-    rng = np.random.default_rng(0)
-    model.set_weights(
-        [w + rng.normal(scale=0.3, size=w.shape) for w in model.get_weights()]
-    )
-    tokens, length = len(VOCABULARY), 4
+    noisy(model, 0.3)
+    rng, tokens, length = np.random.default_rng(0), len(VOCABULARY), 4
     source = rng.integers(5, tokens, (2, 6)).astype("int32")
     start = np.zeros((2, length), "int32")
     start[:, 0] = 1

@@ -4,10 +4,12 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
+from backend import slow_unless
 from cases import CASES, D, H, N, T
 from cases import KINDS as CASE_NAMES
 from small_tasks import (
     KINDS,
+    SIZES,
     VOCABULARY,
     backbone,
     preprocessor,
@@ -38,16 +40,26 @@ def kerashub():
 # Layers and backbones
 
 
-def counts(layer, *shapes):
-    layer.build(*shapes)
-    return {
-        "expected_num_trainable_weights": len(layer.trainable_weights),
-        "expected_num_non_trainable_weights": len(layer.non_trainable_weights),
-        # Dropout of attention weights and of sub-layers: a seed state each.
-        "expected_num_non_trainable_variables": len(
-            layer.non_trainable_variables
-        ),
+def check_block(kerashub, cls, case, data, **options):
+    options = {
+        "intermediate_dim": 16,
+        "num_heads": H,
+        "synthesizer": keras.saving.serialize_keras_object(CASES[case]()),
+        "dropout": 0.1,
+        **options,
     }
+    layer = cls(**options)
+    layer.build(*(x.shape for x in keras.tree.flatten(data)))
+    kerashub.run_layer_test(
+        cls=cls,
+        init_kwargs=options,
+        input_data=data,
+        expected_output_shape=(2, T, D),
+        expected_num_trainable_weights=len(layer.trainable_weights),
+        expected_num_non_trainable_weights=len(layer.non_trainable_weights),
+        # Dropout of attention weights and of sub-layers: a seed state each.
+        expected_num_non_trainable_variables=len(layer.non_trainable_variables),
+    )
 
 
 # These take seconds to compile, and cover all kinds.
@@ -56,60 +68,23 @@ ENCODERS = ["V", "R", "nested"]
 DECODERS = ["D+V shared", "FR"]
 
 
-def slow_unless(fast):
-    return [
-        name if name in fast else pytest.param(name, marks=slow)
-        for name in CASE_NAMES
-    ]
-
-
-@pytest.mark.parametrize("case", slow_unless(ENCODERS))
+@pytest.mark.parametrize("case", slow_unless(ENCODERS, CASE_NAMES))
 def test_the_encoder_block_passes(kerashub, case):
-    options = {
-        "intermediate_dim": 16,
-        "num_heads": H,
-        "synthesizer": keras.saving.serialize_keras_object(CASES[case]()),
-        "dropout": 0.1,
-    }
-    shape = (2, T, D)
-    kerashub.run_layer_test(
-        cls=layers.SynthesizerEncoder,
-        init_kwargs=options,
-        input_data=normal(*shape),
-        expected_output_shape=shape,
-        **counts(layers.SynthesizerEncoder(**options), shape),
-    )
+    check_block(kerashub, layers.SynthesizerEncoder, case, normal(2, T, D))
 
 
-@pytest.mark.parametrize("case", slow_unless(DECODERS))
+@pytest.mark.parametrize("case", slow_unless(DECODERS, CASE_NAMES))
 def test_the_decoder_block_passes(kerashub, case):
-    options = {
-        "intermediate_dim": 16,
-        "num_heads": H,
-        "synthesizer": keras.saving.serialize_keras_object(CASES[case]()),
-        "cross_synthesizer": keras.saving.serialize_keras_object(CASES["FD"]()),
-        "dropout": 0.1,
+    cross = keras.saving.serialize_keras_object(CASES["FD"]())
+    data = {
+        "decoder_sequence": normal(2, T, D),
+        "encoder_sequence": normal(2, N, D),
     }
-    target, source = (2, T, D), (2, N, D)
-    kerashub.run_layer_test(
-        cls=layers.SynthesizerDecoder,
-        init_kwargs=options,
-        input_data={
-            "decoder_sequence": normal(*target),
-            "encoder_sequence": normal(*source),
-        },
-        expected_output_shape=target,
-        **counts(layers.SynthesizerDecoder(**options), target, source),
-    )
+    cls = layers.SynthesizerDecoder
+    check_block(kerashub, cls, case, data, cross_synthesizer=cross)
 
 
-SMALL = {
-    "vocabulary_size": 20,
-    "num_heads": 2,
-    "hidden_dim": 8,
-    "intermediate_dim": 16,
-    "max_sequence_length": 8,
-}
+SMALL = {**SIZES, "vocabulary_size": 20, "max_sequence_length": 8}
 IDS = np.ones((2, 6), "int32")
 
 
@@ -134,7 +109,6 @@ def test_the_sequence_to_sequence_backbone_passes(kerashub):
         cls=models.SynthesizerSeq2SeqBackbone,
         init_kwargs={
             **SMALL,
-            "num_layers": 1,
             "synthesizer": "D+V",
             "decoder_synthesizer": "R+FD",
             "cross_synthesizer": "FR+V",

@@ -4,6 +4,7 @@ import re
 
 import keras
 import pytest
+from backend import only_on
 from layout_cases import BACKBONES, HEADS, backbone, is_replicated
 from scripts import run_helper
 
@@ -91,7 +92,7 @@ def test_your_own_mixer_declares_the_cuts_of_its_weights():
     found = models.SynthesizerBackbone.get_layout_map(Distribution().mesh)
     assert found[path.format("")].axes == ("batch", "model")
     assert found[path.format("synthesizer/")] is None
-    assert Scaled.weight_axes  # still there
+    del Scaled  # until here
 
 
 def test_of_a_class_that_is_defined_twice_the_last_counts():
@@ -167,22 +168,12 @@ def test_our_layout_map_is_not_found():
         backbone("R")
 
 
-def sharded(*arguments):
-    """Runs sharded.py, for which JAX makes eight devices of a CPU."""
-    flags = "--xla_force_host_platform_device_count=8"
-    flags += " --xla_backend_optimization_level=0"
-    run_helper("sharded.py", *arguments, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
-
-
-on_jax = pytest.mark.skipif(
-    keras.backend.backend() != "jax", reason="Keras distributes on JAX"
-)
-
-
-@on_jax
+@only_on("jax", "Keras distributes there")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "what", ["errors", "weights", "losses", "gathers", "files"]
 )
 def test_on_eight_devices(what):
-    sharded(what)
+    flags = "--xla_force_host_platform_device_count=8"
+    flags += " --xla_backend_optimization_level=0"
+    run_helper("sharded.py", what, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")

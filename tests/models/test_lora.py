@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from assertions import close, equal
 from backend import numpy
+from noise import drawn
 
 from keras_synth import models
 from keras_synth.synthesizers import RandomSynthesizer
@@ -16,20 +17,10 @@ INPUTS = {"token_ids": IDS, "padding_mask": np.ones_like(IDS)}
 
 
 def backbone(synthesizer="R", layers=1, hidden_dim=8, length=8):
-    made = models.SynthesizerBackbone(
-        20,
-        layers,
-        2,
-        hidden_dim,
-        8,
-        synthesizer,
-        dropout=0.0,
-        max_sequence_length=length,
-    )
-    rng = np.random.default_rng(1)
-    for weight in made.weights:
-        weight.assign(rng.normal(scale=0.4, size=weight.shape))
-    return made
+    sizes = 20, layers, 2, hidden_dim, 8
+    options = {"dropout": 0.0, "max_sequence_length": length}
+    made = models.SynthesizerBackbone(*sizes, synthesizer, **options)
+    return drawn(made, seed=1)
 
 
 def trained(model):

@@ -1,13 +1,11 @@
 """Models under `tf.distribute`."""
 
-import keras
 import pytest
+from backend import only_on
 from scripts import run_helper
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="a strategy of TensorFlow"
-)
+@only_on("tensorflow", "it has the strategy")
 def test_two_devices_train_like_one():
     run_helper("mirrored.py")

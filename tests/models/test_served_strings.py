@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 from assertions import close
+from backend import only_on
 from small_tasks import WORDS, backbone, preprocessor
 
 from keras_synth import models
@@ -15,10 +16,7 @@ from keras_synth import models
 tf = pytest.importorskip("tensorflow")
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        keras.backend.backend() != "tensorflow",
-        reason="the tokenizer inside is TensorFlow's",
-    ),
+    only_on("tensorflow", "the tokenizer inside is its own"),
     pytest.mark.filterwarnings("ignore"),
 ]
 TEXTS = ["a good film", "the plot is dull and not good but " * 3, ""]
@@ -47,12 +45,8 @@ def byte_pairs():
 )
 def test_a_saved_model_of_strings_works_without_this_package(made, tmp_path):
     preprocess = made()
-    body = models.SynthesizerBackbone(
-        **{
-            **backbone("classifier").get_config(),
-            "vocabulary_size": preprocess.tokenizer.vocabulary_size(),
-        }
-    )
+    size = preprocess.tokenizer.vocabulary_size()
+    body = backbone("classifier", vocabulary_size=size)
     classifier = models.SynthesizerTextClassifier(body, 2, preprocess)
     archive = keras.export.ExportArchive()
     archive.track(classifier)

@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 import small_tasks
 from assertions import close
+from backend import only_on
 from every_task import TASKS, examples, task
 
-pytestmark = pytest.mark.skipif(
-    keras.backend.backend() != "torch", reason="PyTorch only"
-)
+pytestmark = only_on("torch", "models are modules there")
 
 
 def tensors(model):

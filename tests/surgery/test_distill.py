@@ -4,6 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+import small_tasks
 from assertions import close, equal
 from backend import numpy
 from noise import noisy
@@ -11,14 +12,8 @@ from noise import noisy
 from keras_synth import models
 from keras_synth.surgery import distill, graft
 
-SIZES = {
-    "vocabulary_size": 30,
-    "num_layers": 2,
-    "num_heads": 2,
-    "hidden_dim": 8,
-    "intermediate_dim": 12,
-    "max_sequence_length": 9,
-}
+SIZES = {**small_tasks.SIZES, "vocabulary_size": 30, "num_layers": 2}
+SIZES |= {"intermediate_dim": 12, "max_sequence_length": 9}
 B, T = 8, 6
 
 

@@ -4,6 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+import small_tasks
 from assertions import close, equal
 from backend import numpy
 from noise import noisy
@@ -11,15 +12,8 @@ from noise import noisy
 from keras_synth import models
 from keras_synth.surgery import graft, lengthen
 
-SIZES = {
-    "vocabulary_size": 30,
-    "num_layers": 2,
-    "num_heads": 2,
-    "hidden_dim": 8,
-    "intermediate_dim": 12,
-    "max_sequence_length": 10,
-    "dropout": 0.1,
-}
+SIZES = {**small_tasks.SIZES, "vocabulary_size": 30, "num_layers": 2}
+SIZES |= {"intermediate_dim": 12, "max_sequence_length": 10, "dropout": 0.1}
 FAMILIES = {
     "bert": keras_hub.models.BertBackbone,
     "roberta": keras_hub.models.RobertaBackbone,
@@ -122,13 +116,20 @@ def test_options_of_attention_stay(chosen, tmp_path):
     assert longer(inputs(longer, 12)).shape == (B, 12, 8)
 
 
-def test_some_blocks_and_shorter_sequences():
-    model = trained("roberta")
-    grafted = graft(model, "R+V", max_length=8, layers=[1])
+@pytest.mark.parametrize(
+    "name, layers, blocks",
+    [
+        ("roberta", [1], ["transformer_layer_1"]),
+        # Blocks of a decoder are counted after those of the encoder.
+        ("t5", [1, 2], ["encoder_layer_1", "decoder_layer_0"]),
+    ],
+)
+def test_some_blocks_and_shorter_sequences(name, layers, blocks):
+    model = trained(name)
+    grafted = graft(model, "R+V", max_length=8, layers=layers)
     check_same(model, grafted, 8)
     tables = [w.path for w in grafted.weights if w.name == "R"]
-    assert len(tables) == 1
-    assert "layer_1/" in tables[0]
+    assert [path.partition("/self")[0] for path in tables] == blocks
     assert grafted.max_sequence_length == 8
 
 
@@ -158,17 +159,6 @@ def test_t5_of_every_form(gated, tied):
         if "bias" in w.name
         and w.path not in tables
         and "synthesizer/" not in w.path
-    ]
-
-
-def test_blocks_of_a_decoder_are_counted_after_those_of_the_encoder():
-    model = trained("t5")
-    grafted = graft(model, "R+V", max_length=8, layers=[1, 2])
-    check_same(model, grafted, 8)
-    tables = [w.path for w in grafted.weights if w.name == "R"]
-    assert [path.partition("/self")[0] for path in tables] == [
-        "encoder_layer_1",
-        "decoder_layer_0",
     ]
 
 

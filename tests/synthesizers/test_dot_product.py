@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
+from assertions import close, equal
 from backend import numpy
 
 from keras_synth import mixers, surgery, synthesizers
@@ -26,9 +27,7 @@ def test_shared_heads_equal_those_of_keras(shared, causal):
         x, x, query_mask=mask, value_mask=mask, use_causal_mask=causal
     )
     found = mine(x, query_mask=mask, value_mask=mask, use_causal_mask=causal)
-    np.testing.assert_allclose(
-        numpy(found)[mask], numpy(expected)[mask], atol=2e-6
-    )
+    close(numpy(found)[mask], numpy(expected)[mask], atol=2e-6)
 
 
 @pytest.mark.each_backend
@@ -46,22 +45,19 @@ def test_rotations_equal_those_of_keras_hub(percentage):
     x, start, width = normal(B, T, H, K), 3, int(K * percentage)
     expected = numpy(theirs(x[..., :width], start_index=start))
     found = numpy(mine.rotate(x, start + np.arange(T)))
-    np.testing.assert_allclose(found[..., :width], expected, atol=2e-6)
-    np.testing.assert_array_equal(found[..., width:], x[..., width:])
+    close(found[..., :width], expected, atol=2e-6)
+    equal(found[..., width:], x[..., width:])
 
 
 def test_heads_without_keys_share_values():
-    layer = mixers.get("R", H, K, T)
-    assert layer.num_key_value_heads is None
-    layer = SyntheticAttention(
-        H, K, synthesizer="R", max_length=T, num_key_value_heads=2
-    )
+    assert mixers.get("R", H, K, T).num_key_value_heads is None
+    layer = mixers.get("R", H, K, T, num_key_value_heads=2)
     x = normal(B, T, D)
     _, scores = layer(x, return_attention_scores=True)
     values = np.repeat(numpy(layer.value(x)), 2, axis=2)
     context = np.einsum("bhts,bshv->bthv", numpy(scores), values)
     expected = numpy(layer.attention_output(context))
-    np.testing.assert_allclose(numpy(layer(x)), expected, atol=1e-5)
+    close(layer(x), expected)
 
 
 @pytest.mark.parametrize(

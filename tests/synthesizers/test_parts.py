@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy
+from backend import numpy, only_on
 from cases import CASES, KINDS
 
 from keras_synth import synthesizers
@@ -97,9 +97,7 @@ def test_normalizers_are_equal_if_their_configs_are():
     assert normalizers.Softmax() != normalizers.ReLU()
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() != "torch", reason="hooks of PyTorch"
-)
+@only_on("torch", "it has hooks")
 @pytest.mark.parametrize("case", [kind for kind in KINDS if kind != "heads"])
 def test_hooks_of_pytorch_are_called(case):
     layer = SyntheticAttention(2, 4, synthesizer=CASES[case]())

@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 from arrays import normal
-from backend import numpy
+from backend import numpy, only_on
 from cases import randomized
 
-from keras_synth import synthesizers
+from keras_synth import mixers, synthesizers
 from keras_synth.layers import SyntheticAttention
 
 H, K, D, N, T, S = 4, 3, 12, 9, 6, 8
@@ -82,9 +82,7 @@ def test_one_part_with_a_bias_needs_no_alphas():
 
 def test_masks_and_biases_of_heads_go_to_their_groups():
     x = normal(2, T, D)
-    layer = SyntheticAttention(
-        H, K, synthesizer="heads(V=2, R=2)", max_length=N
-    )
+    layer = mixers.get("heads(V=2, R=2)", H, K, N)
     plain = numpy(layer(x, return_attention_scores=True)[1])
     allowed = np.ones((2, H, T, T), bool)
     allowed[:, 1, :, 2:] = allowed[:, 3, :, :3] = False
@@ -107,9 +105,7 @@ def local(name=f"local_dense(window={W})", **options):
 
 
 @pytest.mark.each_backend
-@pytest.mark.skipif(
-    keras.backend.backend() != "jax", reason="JAX says what it will compute"
-)
+@only_on("jax", "it says what it will compute")
 def test_tensors_of_all_pairs_are_never_local():
     import jax
 
