@@ -76,15 +76,14 @@ def changing(name):
     return outputs, normal(6, T, D), normal(6, 1, seed=1), 2
 
 
-ALONE = [alone(block, name) for block in BLOCKS for name in "VR"]
-
-
 @pytest.mark.parametrize(
     "case",
     [
         pytest.param(averaged(SYNTHESIZERS), marks=pytest.mark.each_backend),
         averaged(MORE),
-        *ALONE,
+        pytest.param(alone("encoder", "R"), marks=pytest.mark.each_backend),
+        *(alone(block, "V") for block in BLOCKS),
+        *(alone(block, "R") for block in ("decoder", "attention")),
         changing("routing(clusters=2)"),
         pytest.param(
             changing("performer(redraw_interval=2)"),

@@ -249,6 +249,18 @@ def test_a_custom_route_is_used_only_for_softmax():
         equal(softmax(x), np.broadcast_to(bias, x.shape))
 
 
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_choices_come_back_from_a_file(pattern, tmp_path):
+    layer = SyntheticAttention.from_config(
+        layer_of("R", pattern, "sigmoid").get_config()
+    )
+    model = keras.Sequential([keras.Input((T, D)), layer])
+    model.save(tmp_path / "model.keras")
+    (again,) = keras.saving.load_model(tmp_path / "model.keras").layers
+    assert again.pattern == layer.pattern
+    assert again.normalizer == layer.normalizer
+
+
 # --- errors -------------------------------------------------------------------
 
 
