@@ -15,6 +15,7 @@ import numpy as np
 
 import keras_synth
 from keras_synth.compare.data import SPLITS, write_arrays
+from keras_synth.compare.files import digest_of_files
 from keras_synth.compare.task import Score, Task
 from keras_synth.training import EpochBatches
 
@@ -54,6 +55,20 @@ def registration(variant):
     return "\n".join(dict.fromkeys(lines))
 
 
+def digest_of_code(variant, callbacks=None, folder="."):
+    """Returns a short name of the modules in a variant and of callbacks.
+
+    It is empty without any.
+    """
+    names = [found[0] for found in _OWN.finditer(variant)]
+    names += [callbacks] if callbacks else []
+    for name in names:
+        _imported(name, folder, "a module")
+    modules = {sys.modules[name.partition(":")[0]] for name in names}
+    files = {getattr(module, "__file__", None) for module in modules} - {None}
+    return digest_of_files(sorted(files)) if files else ""
+
+
 def _name(match):
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[2]).lower()
 
@@ -75,8 +90,9 @@ def callbacks(name, spec):
 
 def _imported(name, folder, option):
     """Returns the function or class of a name, `"module:attribute"`."""
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+    folder = os.path.abspath(folder)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     importlib.invalidate_caches()
     try:
         found = pkgutil.resolve_name(name)

@@ -130,9 +130,18 @@ def grouped(results):
     """Returns the results of each table.
 
     Each variant and seed starts from its own preset. A second preset of the
-    same begins another table.
+    same begins another table. Variants of the same name with different code
+    are told apart by it.
     """
-    starts, groups = {}, {}
+    starts, groups, codes = {}, {}, {}
+    for result in results:
+        codes.setdefault(result["variant"], set()).add(result["code"])
+    results = [
+        {**result, "variant": f"{result['variant']}, code {result['code'][:6]}"}
+        if len(codes[result["variant"]]) > 1 and result["code"]
+        else result
+        for result in results
+    ]
     for result in results:
         shared = json.dumps([result[x] for x in SHARED], sort_keys=True)
         place = shared, result["variant"], result["seed"]

@@ -73,6 +73,7 @@ class Comparison(NamedTuple):
             "settings": settings,
             "data": self.digest,
             "start": self.presets[run[:2]] if self.presets else "",
+            "code": own.digest_of_code(run.variant, self.callbacks),
             "versions": versions(run.backend),
             "preset": self.preset,
         }

@@ -1,5 +1,6 @@
 """The grid of runs: shared data, existing results, errors."""
 
+import csv
 import json
 import os
 import subprocess
@@ -219,6 +220,23 @@ def test_variants_callbacks_and_presets_can_be_custom(own_module):
     assert [x["variant"] for x in results(own_module / "out")] == [name]
 
 
+@pytest.mark.once
+def test_results_of_edited_code_do_not_count(own_module):
+    name = "own_parts:CosineSynthesizer"
+    words = [*PAIRS, "--variants", "V", name, "--seeds", "0", "--output", "out"]
+    assert run(*words)[0] == 0
+    with open("own_parts.py", "a") as file:
+        file.write("# edited")
+    status, _, err = run(*words, "--resume")
+    assert status == 0, err
+    assert "1 of 2 are done" in err
+    with open("out/results.csv", encoding="utf-8") as file:
+        found = [row["variant"] for row in csv.DictReader(file)]
+    assert found[0] == "V"
+    assert len({*found}) == 3
+    assert all(x.startswith(f"{name}, code ") for x in found[1:])
+
+
 def test_the_card_of_a_custom_variant_registers_it(own_module):
     words = ["train", "--examples", "48", "--sequence-length", "16", *SMALL]
     words += ["--lengths", "--variant", "own_parts:CosineSynthesizer + V"]
@@ -417,6 +435,7 @@ def result(variant, seed, score, **changes):
         "settings": {"epochs": 2},
         "data": "d",
         "start": "",
+        "code": "",
         "versions": {"keras": "3.15.1", "jax": "0.10"},
         "preset": False,
         "score": {
