@@ -86,44 +86,27 @@ class Side:
     """A process that answers with the package of one checkout."""
 
     def __init__(self, checkout, words):
-        self.checkout, self.words = pathlib.Path(checkout).resolve(), words
-        if not (self.checkout / "keras_synth").is_dir():
+        package = pathlib.Path(checkout).resolve() / "keras_synth"
+        if not package.is_dir():
             raise SystemExit(
                 f"{checkout} is not a checkout of keras_synth: there is no "
-                f"folder {self.checkout / 'keras_synth'}."
+                f"folder {package}."
             )
-        self.process, self.answered = None, 0
-
-    def send(self, question):
-        if self.process is None:
-            self.answered = 0
-            self.process = subprocess.Popen(
-                [sys.executable, *self.words],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": str(self.checkout)},
-                cwd=FOLDER,
-            )
-        pickle.dump(question, self.process.stdin)
-        self.process.stdin.flush()
-
-    def receive(self):
-        """Returns the answer to a question, or raises an EOFError."""
-        self.answered += 1
-        return pickle.load(self.process.stdout)
+        self.process = subprocess.Popen(
+            [sys.executable, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(package.parent)},
+            cwd=FOLDER,
+        )
 
     def ask(self, *question):
-        self.send(question)
+        pickle.dump(question, self.process.stdin)
+        self.process.stdin.flush()
         try:
-            return self.receive()
+            return pickle.load(self.process.stdout)
         except EOFError:
             raise SystemExit("A process ended; its message is above.") from None
-
-    def end(self):
-        """Ends the process, of which the next question begins another one."""
-        self.process.stdin.close()
-        status, self.process = self.process.wait(), None
-        return status
 
 
 def serve(answer):
