@@ -60,10 +60,11 @@ def digest_of_code(variant, callbacks=None, folder="."):
 
     It is empty without any.
     """
-    names = [found[0] for found in _OWN.finditer(variant)]
-    names += [callbacks] if callbacks else []
-    for name in names:
-        _imported(name, folder, "a module")
+    names = {found[0]: "--variants" for found in _OWN.finditer(variant)}
+    if callbacks:
+        names[callbacks] = "--callbacks"
+    for name, option in names.items():
+        _imported(name, folder, option)
     modules = {sys.modules[name.partition(":")[0]] for name in names}
     files = {getattr(module, "__file__", None) for module in modules} - {None}
     return digest_of_files(sorted(files)) if files else ""

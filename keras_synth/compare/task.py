@@ -56,11 +56,23 @@ SETTINGS = {
     "batch_size": (64, POSITIVE, "examples per training step"),
     "learning_rate": (1e-3, AT_LEAST_0, "highest, after the warm-up"),
     "warmup_steps": (0, NATURAL, "warm-up; 0 is a tenth of all steps"),
-    "schedule": ("cosine", ("cosine", "inverse_sqrt"), "decay of the rate"),
+    "schedule": (
+        "cosine",
+        ("cosine", "inverse_sqrt"),
+        "decay of the rate after the warm-up",
+    ),
     "weight_decay": (0.004, AT_LEAST_0, "AdamW's"),
     "examples": (0, NATURAL, "training examples; 0 is all, or 6,000"),
-    "dtype_policy": ("float32", ("float32", "mixed_bfloat16"), "precision"),
-    "init": ("", os.path.abspath, "pretrained preset, or --output of presets"),
+    "dtype_policy": (
+        "float32",
+        ("float32", "mixed_bfloat16"),
+        "precision of the computation",
+    ),
+    "init": (
+        "",
+        os.path.abspath,
+        "pretrained preset, or --output with presets",
+    ),
     "init_weights": (
         "pretrained",
         ("pretrained", "random"),

@@ -109,7 +109,7 @@ ERRORS = {
     "compare --init nowhere": "--init must be a preset",
     "compare --examples 64 --batch-size 999": "too few training examples",
     "compare --backends theano": "invalid choice",
-    "compare --examples 64 --callbacks nothing": "must be MODULE:NAME",
+    "compare --examples 64 --callbacks nothing": "--callbacks must be MODULE",
     "compare --variants nowhere:Mine": "No module named 'nowhere'",
     "compare --variants nowhere:A": "--variants must be MODULE:NAME of a "
     "function or class, installed or in the current folder",
