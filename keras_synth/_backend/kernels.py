@@ -7,6 +7,9 @@ from keras_synth._backend.frameworks import JAX, TENSORFLOW, TORCH
 FUSES_OPERATIONS = TORCH is None
 # A product and its sum over the last axis are one fast loop.
 FUSES_DOT_PRODUCTS = TENSORFLOW is not None
+# On CPUs JAX's softmax takes up to three times as long if an axis has length 1,
+# above all for the gradient.
+SLOW_UNIT_AXES = JAX is not None
 # The gradient of a lookup has a row for each occurrence.
 HAS_SPARSE_GRADIENTS = TENSORFLOW is not None
 # `ops.dot_product_attention` has a kernel for some devices. On TensorFlow it

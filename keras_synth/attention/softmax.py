@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from keras_synth._backend import kernels
 from keras_synth._backend.tensors import constant
 
 # The float32 logit of forbidden pairs: far below any logit and any bias, far
@@ -31,7 +32,11 @@ def softmax(scores):
     # Keras warns of a single entry, which is correct here.
     if scores.shape[-1] == 1:
         return ops.ones_like(scores)
-    return ops.softmax(scores, axis=-1)
+    axes = [i for i, size in enumerate(scores.shape) if size == 1]
+    if not (axes and kernels.SLOW_UNIT_AXES):
+        return ops.softmax(scores, axis=-1)
+    weights = ops.softmax(ops.squeeze(scores, axes), axis=-1)
+    return ops.expand_dims(weights, axes)
 
 
 def softmax1(scores):
@@ -40,5 +45,5 @@ def softmax1(scores):
     Returns the weights `(..., S)` and that of the additional logit, `(..., 1)`.
     """
     zeros = ops.zeros_like(scores[..., :1])
-    weights = ops.softmax(ops.concatenate([scores, zeros], axis=-1), axis=-1)
+    weights = softmax(ops.concatenate([scores, zeros], axis=-1))
     return weights[..., :-1], weights[..., -1:]
