@@ -6,6 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth import synthesizers
+from keras_synth._backend.tensors import heads_first, product
 from keras_synth.attention.projections import repeated_heads
 from keras_synth.folding.plain import plain_layer
 from keras_synth.folding.table import TableSynthesizer
@@ -19,7 +20,12 @@ from keras_synth.synthesizers.dot_product import (
 def dot_products(queries, keys):
     """Returns `q . k / sqrt(k)`, `(B, H, T, S)`."""
     queries = queries * queries.shape[-1] ** -0.5
-    return ops.einsum("bthk,bshk->bhts", queries, keys)
+    return pair_products(queries, keys)
+
+
+def pair_products(queries, keys):
+    """Returns `q . k` for all pairs of tokens, `(B, H, T, S)`."""
+    return product(heads_first(queries), ops.transpose(keys, (0, 2, 3, 1)))
 
 
 @plain_layer.register(TableSynthesizer)

@@ -7,14 +7,16 @@ from keras_synth import mixers
 from keras_synth.attention.masks import AttentionMask
 from keras_synth.folding.plain import plain_layer
 from keras_synth.folding.plain_attention import (
+    along_tokens,
     attend,
     called,
     means,
     nonzero,
+    weighted,
     with_ones,
     zero_padding,
 )
-from keras_synth.folding.plain_logits import dot_products
+from keras_synth.folding.plain_logits import dot_products, pair_products
 from keras_synth.mixers.performer import FLOOR
 
 
@@ -60,7 +62,7 @@ def _fourier(mixer, graph, call, x):
     )
 
     def transformed(wave):
-        y = graph.product("bsd,ts->btd", x, wave(of_tokens))
+        y = along_tokens(graph, wave(of_tokens), x)
         return graph.product("bte,ef->btf", y, wave(of_features))
 
     return transformed(np.cos) - transformed(np.sin)
@@ -70,9 +72,9 @@ def _along(graph, matrix, bias, x, rows, causal):
     """`matrix x + bias` along the tokens, `(B, rows, d)`."""
     matrix = ops.convert_to_numpy(matrix)[:rows, : x.shape[1]]
     if bias is not None:
-        bias = ops.convert_to_numpy(bias)[None, :rows, None]
+        bias = ops.convert_to_numpy(bias)[:rows]
     matrix = np.tril(matrix) if causal else matrix
-    return graph.product("bsd,ts->btd", x, matrix, bias)
+    return along_tokens(graph, matrix, x, bias)
 
 
 @_registered(mixers.MLPMixer)
@@ -192,7 +194,7 @@ def _linformer(mixer, graph, call, queries, keys, values):
         table = ops.convert_to_numpy(table)[..., : x.shape[1]]
         table = np.broadcast_to(table, (mixer.num_heads, *table.shape[1:]))
         x = zero_padding(x, call.mask.keys)
-        return graph.product("bshk,hrs->brhk", x, table)
+        return along_tokens(graph, table, x)
 
     logits = dot_products(queries, summed(mixer.E, keys))
     values = summed(mixer.E if mixer.F is None else mixer.F, values)
@@ -226,9 +228,8 @@ def _linear(mixer, graph, call, queries, keys, values):
     values = zero_padding(with_ones(values), call.mask.keys)
     if call.mask.causal:
         allowed = np.tri(queries.shape[1], keys.shape[1])[None, None]
-        weights = ops.einsum("bthf,bshf->bhts", queries, keys)
-        weights = weights * graph.constant(allowed)
-        sums = ops.einsum("bhts,bshv->bthv", weights, values)
+        weights = pair_products(queries, keys) * graph.constant(allowed)
+        sums = weighted(weights, values)
     else:
         sums = ops.einsum("bshf,bshv->bhfv", keys, values)
         sums = ops.einsum("bthf,bhfv->bthv", queries, sums)
@@ -255,6 +256,6 @@ def _performer(mixer, graph, call, queries, keys, values):
     norms = ops.sum(ops.square(keys), axis=-1, keepdims=True)
     queries, _ = features(queries)
     keys, largest = features(keys, norms * (mixer.key_dim**-0.5 / 2))
-    logits = ops.log(ops.einsum("bthm,bshm->bhts", queries, keys))
+    logits = ops.log(pair_products(queries, keys))
     logits = logits + ops.transpose(largest, (0, 2, 3, 1))  # (B, H, 1, S)
     return attend(graph, [logits], values, call.mask)
