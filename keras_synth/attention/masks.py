@@ -1,5 +1,7 @@
 """Boolean attention masks: True means "may attend"."""
 
+import contextlib
+import contextvars
 import functools
 import operator
 from typing import NamedTuple
@@ -253,10 +255,23 @@ def zero_nonfinite_padding(x, mask):
     Finite padding does not change. Otherwise the weights' gradients would
     contain `0 * NaN`, although padding has no influence.
     """
-    if mask is None:
+    if mask is None or _FINITE.get():
         return x
     finite = ops.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
     return ops.where(_beside(mask, x), x, finite)
+
+
+_FINITE = contextvars.ContextVar("finite padding", default=False)
+
+
+@contextlib.contextmanager
+def finite_padding():
+    """Says that padding is finite, as for tokens of integers, in a block."""
+    token = _FINITE.set(True)
+    try:
+        yield
+    finally:
+        _FINITE.reset(token)
 
 
 def without_nonfinite_padding(query, value, key, mask):

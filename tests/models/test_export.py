@@ -270,6 +270,19 @@ def test_signatures_must_name_the_inputs(tmp_path):
         )
 
 
+@pytest.mark.skipif("onnx" not in HERE, reason="needs a writer of ONNX")
+@only_on("torch", "other compilers leave operations out")
+@pytest.mark.filterwarnings("ignore")
+def test_files_check_no_padding_of_integers_for_nan(tmp_path):
+    import onnx
+
+    model = of_kind("classifier", "R+V")
+    exported.export(model, tmp_path, "onnx", (3, LENGTH))
+    (path,) = tmp_path.rglob("*.onnx")
+    operations = {node.op_type for node in onnx.load(path).graph.node}
+    assert not {"IsNaN", "IsInf"} & operations
+
+
 def test_portable_routes_have_no_loop(monkeypatch):
     layer = keras_synth.mixers.get("R+V", 2, 4, 9)
     x = keras.random.normal((3, 7, 8))

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_synth import routes
+from keras_synth._backend.execution import without_gradients
 from keras_synth._backend.internals import sublayers
+from keras_synth.attention.masks import finite_padding
 from keras_synth.types import FilePath, Tensor
 
 BATCH = "batch"
@@ -79,8 +81,13 @@ def export(
         kwargs["dynamic_shapes"] = [(_dynamic(inputs),)]
         specs = _filled(specs, inputs)
     branches = format == "tf_saved_model"
-    portable = contextlib.nullcontext() if branches else routes.portable()
-    with portable, contextlib.nullcontext() if verbose else _quiet():
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(finite_padding())
+        if not branches:
+            stack.enter_context(routes.portable())
+            stack.enter_context(without_gradients())
+        if not verbose:
+            stack.enter_context(_quiet())
         if format == "onnx" and backend == "torch" and is_open:
             _export_onnx(model, filepath, verbose, inputs, specs, **kwargs)
             return
