@@ -14,8 +14,8 @@ texts that nobody learns from.
     python benchmarks/cheaper.py served --model all-MiniLM-L6-v2/ --data glue
     python benchmarks/cheaper.py report
 
-`served` scores and times the unchanged encoder in each runtime. OpenVINO's
-integers need `pip install nncf`.
+`served` scores the unchanged encoder in each runtime, and times it and one with
+half R. OpenVINO's integers need `pip install nncf`.
 
 Rows go to CSV files in `--output`, and what is there is not measured again.
 `report` writes the records of docs/speed_up.md from them.
@@ -185,8 +185,10 @@ def served(args):
 
     for length in args.lengths:
         calls = cheaper_speeds.in_runtimes(length)
-        for name, timing in measuring.interleaved(calls, args.rounds).items():
-            record(f"{length} tokens, ms", name, 1e3 * timing.median)
+        timings = measuring.interleaved(calls, args.rounds)
+        for (name, runtime), timing in timings.items():
+            what = f"{name}, {length} tokens, ms"
+            record(what, runtime, 1e3 * timing.median)
     for name in args.tasks:
         task = TASKS[name](args.model, f"{args.data}/{name}", args.seeds[0])
         for runtime, model in {"keras": task.teacher, **task.served()}.items():

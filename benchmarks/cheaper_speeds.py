@@ -118,13 +118,19 @@ def in_onnx_runtime(length, batch):
 
 
 def in_runtimes(length):
-    """Calls of an encoder's plain form, one text, by a runtime."""
-    data = [inputs(length, 1, seed) for seed in range(8)]
-    model = fold(encoder("V", length), plain=True, max_length=length)
-    return {
-        name: functools.partial(call, data[0])
-        for name, call in files(model, data, RUNTIMES).items()
-    }
+    """Calls of plain encoders, one text, by what they are and a runtime."""
+    calls, data = {}, [inputs(length, 1, seed) for seed in range(8)]
+    half = SIZES["num_heads"] // 2
+    for name, synthesizer in {
+        "V": "V",
+        "half R": f"heads(R={half}, V={half})",
+    }.items():
+        model = fold(
+            encoder(synthesizer, length), plain=True, max_length=length
+        )
+        for runtime, call in files(model, data, RUNTIMES).items():
+            calls[name, runtime] = functools.partial(call, data[0])
+    return calls
 
 
 # --- runtimes -----------------------------------------------------------------
