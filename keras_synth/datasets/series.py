@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_synth._backend.checks import check_positive
@@ -43,6 +42,13 @@ def pad_series(
            [ True,  True, False]])
     """
     arrays = [_numbers(f"Series {i}", x) for i, x in enumerate(series)]
+    widths = {x.shape[1:] for x in arrays}
+    if len(widths) > 1:
+        shapes = ", ".join(sorted({str(x.shape) for x in arrays}))
+        raise ValueError(
+            "All series must have the same features. Received: arrays of "
+            f"shapes {shapes}"
+        )
     lengths = np.array([len(x) for x in arrays], int)
     longest = lengths.max(initial=1) if length is None else length
     if lengths.max(initial=0) > longest:
@@ -51,9 +57,11 @@ def pad_series(
             f"{lengths.max()} steps"
         )
     floats = any(x.dtype == "float32" for x in arrays)
-    values = keras.utils.pad_sequences(
-        arrays, longest, "float32" if floats else "int32", padding="post"
-    )
+    dtype = "float32" if floats else "int32"
+    shape = len(arrays), longest, *next(iter(widths), ())
+    values = np.zeros(shape, dtype)
+    for row, x in zip(values, arrays, strict=True):
+        row[: len(x)] = x
     return values, np.arange(longest) < lengths[:, None]
 
 

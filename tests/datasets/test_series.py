@@ -40,6 +40,9 @@ def test_the_longest_series_determines_the_length():
 def test_no_series_are_an_empty_batch():
     values, mask = datasets.pad_series([])
     assert len(values) == len(mask) == 0
+    values, mask = datasets.pad_series([np.zeros((0, 3))] * 2, length=4)
+    assert values.shape == (2, 4, 3)
+    assert not mask.any()
 
 
 @given(
@@ -78,7 +81,7 @@ def test_windows_keep_the_features_of_a_step():
     ("series", "options", "message"),
     [
         ([np.ones((5, 2))], {"length": 4}, "at most 4 steps"),
-        ([np.ones((5, 2)), np.ones((5, 3))], {}, "from expected shape"),
+        ([np.ones((5, 2)), np.ones((5, 3))], {}, "same features.*5, 2.*5, 3"),
         ([np.array([1.0, np.nan])], {}, "must contain only finite.*: 1"),
         ([["a", "b"]], {}, "must be an array .* of numbers"),
         ([np.ones((2, 2, 2))], {}, r"shape \(2, 2, 2\)"),
