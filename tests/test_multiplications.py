@@ -386,6 +386,20 @@ def test_a_mixer_that_is_not_built_says_so(name):
         multiplications(layer, T, T)
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [
+        layers.SynthesizerEncoder(8, 2, synthesizer="V"),
+        layers.SynthesizerDecoder(8, 2, synthesizer="V"),
+        layers.FeedForward(8),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_a_part_that_is_not_built_says_so(layer):
+    with pytest.raises(ValueError, match=r"Call it.*Received.*not built"):
+        multiplications(layer, T, T)
+
+
 def test_a_masked_lm_guesses_only_hidden_tokens():
     shape = {**SHAPE, "max_sequence_length": 40}
     backbone = models.SynthesizerBackbone(num_layers=1, **shape)

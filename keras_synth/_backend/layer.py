@@ -66,6 +66,13 @@ class Layer(Configured, keras.layers.Layer):
 
         return called
 
+    def _check_built(self):
+        if not self.built:
+            raise ValueError(
+                f"{type(self).__name__} must be built. Call it, or `build` it. "
+                "Received: a layer that is not built"
+            )
+
 
 def _is_float(x):
     return ops.is_tensor(x) and keras.backend.is_float_dtype(

@@ -223,6 +223,7 @@ def _has_weights(synthesizer, keys):
 
 @multiplications.register(layers.FeedForward)
 def _feed_forward(layer, tokens, source_length):
+    layer._check_built()
     dense = layer.intermediate, layer.gate, layer.output_dense
     count = sum(of_dense(x, tokens) for x in dense)
     if layer.gate is not None:
@@ -232,6 +233,7 @@ def _feed_forward(layer, tokens, source_length):
 
 @multiplications.register(layers.SynthesizerEncoder)
 def _encoder(block, length, source_length):
+    block._check_built()
     return of_layers((block.attention, block.feed_forward), length, length)
 
 

@@ -381,13 +381,6 @@ class Mixer(Layer):
         """
         raise NotImplementedError(_no_cache(self))
 
-    def _check_built(self):
-        if not self.built:
-            raise ValueError(
-                f"{type(self).__name__} must be built. Call it, or `build` it. "
-                "Received: a layer that is not built"
-            )
-
 
 def _no_cache(mixer):
     return f"{type(mixer).__name__} cannot decode, because it has no cache."
