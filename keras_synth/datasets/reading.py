@@ -6,6 +6,7 @@ import gzip
 import io
 import itertools
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -259,7 +260,9 @@ def _columns(path, table, text, label, skip_empty):
     if len(answers) > 1:
         return texts, table[answers].to_numpy().tolist()
     labels = [str(x).strip() for x in table[answers[0]]]
-    numbers = None if any("_" in x for x in labels) else _numbers(labels)
+    # `int` would accept these names: 1_2, 007.
+    named = any("_" in x or re.match(r"0\d", x) for x in labels)
+    numbers = None if named else _numbers(labels)
     return texts, labels if numbers is None else numbers
 
 

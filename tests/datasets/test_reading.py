@@ -171,7 +171,9 @@ def test_an_option_without_effect_is_an_error(option, tmp_path):
         datasets.read(path, **option)
 
 
-@pytest.mark.parametrize("labels", [["1_0", "10"], ["nan", "inf"]])
+@pytest.mark.parametrize(
+    "labels", [["1_0", "10"], ["nan", "inf"], ["007", "10"]]
+)
 def test_names_of_classes_that_python_would_read_as_numbers(labels, tmp_path):
     rows = "".join(f"text,{label}\n" for label in labels)
     path = write(tmp_path / "A.CSV", f"text,label\n{rows}")
