@@ -9,6 +9,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
+from keras_synth._backend.execution import known_to_compilers
 from keras_synth._backend.tensors import constant, indices
 from keras_synth.types import Tensor
 
@@ -249,18 +250,6 @@ def zero_rows(context, visible):
     return ops.where(visible, context, constant(0.0, context))
 
 
-def zero_nonfinite_padding(x, mask):
-    """Sets inf and NaN in padding of `x` `(B, T, d)` to zero.
-
-    Finite padding does not change. Otherwise the weights' gradients would
-    contain `0 * NaN`, although padding has no influence.
-    """
-    if mask is None or _FINITE.get():
-        return x
-    finite = ops.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
-    return ops.where(_beside(mask, x), x, finite)
-
-
 _FINITE = contextvars.ContextVar("finite padding", default=False)
 
 
@@ -272,6 +261,23 @@ def finite_padding():
         yield
     finally:
         _FINITE.reset(token)
+
+
+@known_to_compilers
+def _is_finite():
+    return _FINITE.get()
+
+
+def zero_nonfinite_padding(x, mask):
+    """Sets inf and NaN in padding of `x` `(B, T, d)` to zero.
+
+    Finite padding does not change. Otherwise the weights' gradients would
+    contain `0 * NaN`, although padding has no influence.
+    """
+    if mask is None or _is_finite():
+        return x
+    finite = ops.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
+    return ops.where(_beside(mask, x), x, finite)
 
 
 def without_nonfinite_padding(query, value, key, mask):
