@@ -22,9 +22,10 @@ def forbid(scores, mask):
         return scores
     if mask.shape[-2] != 1:
         return ops.where(mask, scores, constant(FORBIDDEN, scores))
-    # On CPUs PyTorch takes ten times as long to select by a broadcast mask.
-    most, least = (constant(x, scores) for x in (-FORBIDDEN, FORBIDDEN))
-    return ops.minimum(scores, ops.where(mask, most, least))
+    # On PyTorch's CPUs adding is ten times as fast as selecting, and with XLA
+    # it is faster than a minimum.
+    nothing, least = (constant(x, scores) for x in (0.0, FORBIDDEN))
+    return scores + ops.where(mask, nothing, least)
 
 
 def softmax(scores):
