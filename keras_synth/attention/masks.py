@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_synth._backend.execution import known_to_compilers
 from keras_synth._backend.tensors import constant, indices
+from keras_synth.attention.softmax import LEAST_BIAS
 from keras_synth.types import Tensor
 
 
@@ -227,15 +228,16 @@ def zero_padding(x, mask):
 def zero_padded_columns(bias, mask):
     """Sets a bias `(B or 1, H or 1, T, S)` to zero for padded keys.
 
-    If samples with different padding share a bias, only its inf and NaN become
-    zero, for all samples.
+    If samples with different padding share a bias, only its NaN, inf and
+    numbers beyond 1e30 become zero, for all samples.
     """
     if mask.keys is None:
         return bias
     keys, zero = mask.keys, constant(0.0, bias)
     if bias.shape[0] == 1 and keys.shape[0] != 1:
         keys = ops.all(keys, axis=0, keepdims=True)
-        zero = ops.nan_to_num(bias, nan=0.0, posinf=0.0, neginf=0.0)
+        # What forbids keys by an addition must be larger than any bias.
+        zero = ops.where(ops.abs(bias) <= -LEAST_BIAS, bias, zero)
     return ops.where(keys[:, None, None], bias, zero)
 
 

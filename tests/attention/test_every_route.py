@@ -252,6 +252,17 @@ def test_the_lowest_bias_does_not_reveal_the_future(name, dtype, least):
         close(outputs[0][:, :2], outputs[1][:, :2], atol=1e-6)
 
 
+@pytest.mark.parametrize("largest", [np.finfo("float32").max, 1e38, 1e30])
+def test_no_bias_shows_padding(largest):
+    layer = SyntheticAttention(2, 4, synthesizer="V")
+    x = normal(2, 6, 8)
+    bias = np.zeros((1, 2, 6, 6), "float32")
+    bias[..., 4:] = largest  # of padding in the second sample alone
+    mask = np.array([[True] * 6, [True] * 4 + [False] * 2])
+    found = layer(x, value_mask=mask, attention_bias=bias)[1, :4]
+    close(found, layer(x[1:, :4])[0])
+
+
 ALLOWED = np.random.default_rng(5).random((3, 8, 8)) < 0.6
 ALLOWED[0, 2] = False  # a row that sees nothing
 HIDING = {
