@@ -236,7 +236,7 @@ def zero_padded_columns(bias, mask):
     keys, zero = mask.keys, constant(0.0, bias)
     if bias.shape[0] == 1 and keys.shape[0] != 1:
         keys = ops.all(keys, axis=0, keepdims=True)
-        # What forbids keys by an addition must be larger than any bias.
+        # Padded keys get FORBIDDEN added, which a larger bias would undo.
         zero = ops.where(ops.abs(bias) <= -LEAST_BIAS, bias, zero)
     return ops.where(keys[:, None, None], bias, zero)
 
