@@ -231,9 +231,10 @@ def _attention(layer, folding):
 
 def _check_shorter(synthesizer, folded, length):
     """Raises if a custom synthesizer keeps a larger maximum length."""
-    groups = synthesizer.head_groups()
-    parts = [folded] if len(groups) == 1 else folded["config"]["synthesizers"]
-    for group, part in zip(groups, parts, strict=True):
+    groups, parts = synthesizer.head_groups(), [folded]
+    if len(groups) > 1:  # unless all are one table
+        parts = folded["config"].get("synthesizers", parts)
+    for group, part in zip(groups, parts, strict=False):
         kept = part["config"].get("max_length")
         if None not in (length, kept) and kept > length:
             name = type(group).__name__

@@ -25,8 +25,9 @@ NAMES = [
     "R + FD + V",
     "mixture(R + mixture(FR + D))",
     "heads(1 * mixture(R + V) + 1 * FR)",
+    "heads(1 * R + 1 * FR)",
 ]
-TABLES = ["R", "FR", "Fix", "R+FR", "alibi + R"]
+TABLES = ["R", "FR", "Fix", "R+FR", "alibi + R", "heads(1 * Fix + 1 * FR)"]
 TEXTS = [" ".join(WORDS[:3]), WORDS[0]]  # of five tokens at most
 
 
