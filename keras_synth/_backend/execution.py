@@ -111,11 +111,10 @@ def loops_over_slices(x):
     """Whether slices computed one after the other save time and memory.
 
     They do on CPUs, because a slice fits into the cache. There are exceptions.
-    On TensorFlow a rematerialized function has no gradient for captured
-    tensors. JAX compiles a loop in each eager call. PyTorch's compilers and
-    transformations do not support loops.
+    JAX compiles a loop in each eager call, and TensorFlow runs it op by op.
+    PyTorch's compilers and transformations do not support loops.
     """
-    if JAX:
+    if TORCH is None:
         return on_cpu(x) and not is_eager(x)
     return runs_torch_eagerly(x)
 

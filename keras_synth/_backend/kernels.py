@@ -10,6 +10,9 @@ FUSES_DOT_PRODUCTS = TENSORFLOW is not None
 # On CPUs JAX's softmax takes up to three times as long if an axis has length 1,
 # above all for the gradient.
 SLOW_UNIT_AXES = JAX is not None
+# Loops save memory, but time only for large tensors, and none for tensors that
+# all slices share, whose gradients a loop adds up.
+SLOW_LOOPS = TENSORFLOW is not None
 # The gradient of a lookup has a row for each occurrence.
 HAS_SPARSE_GRADIENTS = TENSORFLOW is not None
 # `ops.dot_product_attention` has a kernel for some devices. On TensorFlow it

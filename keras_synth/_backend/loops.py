@@ -43,7 +43,35 @@ def rematerialized(function):
     """
     if execution.is_transformed() or not execution.may_be_differentiated():
         return function
-    return keras.remat(function)
+    return _computed_twice(function) if TENSORFLOW else keras.remat(function)
+
+
+def _computed_twice(function):
+    """`keras.remat` on TensorFlow, also for masks and second derivatives."""
+
+    def call(*args):
+        def of_leaves(*leaves):
+            return function(*keras.tree.pack_sequence_as(args, leaves))
+
+        @TENSORFLOW.custom_gradient
+        def with_gradients(*leaves):
+            def gradients(slope):
+                # Without copies, second derivatives in loops are wrong.
+                own = [TENSORFLOW.identity(x) for x in leaves]
+                floats = [x for x in own if x.dtype.is_floating]
+                with TENSORFLOW.GradientTape() as tape:
+                    tape.watch(floats)
+                    output = of_leaves(*own)
+                found = iter(tape.gradient(output, floats, slope))
+                return [
+                    next(found) if x.dtype.is_floating else None for x in own
+                ]
+
+            return of_leaves(*leaves), gradients
+
+        return with_gradients(*keras.tree.flatten(args))
+
+    return call
 
 
 def summed(function, operands, total):

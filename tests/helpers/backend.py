@@ -192,6 +192,8 @@ def second_derivatives(function, arrays, directions, compiled=False):
 
         if compiled:
             second = _compiled(second, arrays)
+        else:  # a graph, without XLA
+            second = tf.function(second, autograph=False)
         found = second(*map(tf.convert_to_tensor, arrays))
     return [numpy(x) for x in found]
 

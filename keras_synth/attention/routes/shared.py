@@ -103,7 +103,7 @@ def _is_large(request):
 
 def _operands(request):
     """Returns a dictionary of tensors per head, heads first."""
-    logits, pairs, count = request.logits, request.mask.pairs, request.count()
+    logits, mask, count = request.logits, request.mask, request.count()
     operands = {"values": ops.transpose(request.values, (2, 1, 0, 3))}
     if isinstance(logits, Weights):
         operands["weights"] = logits.table[0]
@@ -113,8 +113,10 @@ def _operands(request):
             operands["keys"] = ops.transpose(logits.keys[0], (1, 0, 2))
         if logits.bias is not None:
             operands["bias"] = logits.bias[0]  # (H, T, S)
-    if pairs is not None:
-        operands["pairs"] = pairs[0]  # (1 or H, T, S)
+    if mask.pairs is not None:
+        operands["pairs"] = mask.pairs[0]  # (1 or H, T, S)
+    if mask.keys is not None:
+        operands["is_token"] = mask.keys[None]  # (1, B or 1, S)
     if count is not None:
         operands["count"] = ops.transpose(count, (1, 2, 0, 3))
     return operands
@@ -122,7 +124,8 @@ def _operands(request):
 
 def _context(request, operands):
     """Returns the context of some heads, `(H, T, B, v)`."""
-    normalizer, keys = request.normalizer, request.mask.keys
+    normalizer, is_token = request.normalizer, operands.get("is_token")
+    keys = None if is_token is None else is_token[0]
     drop = request.dropout or (lambda weights: weights)
     values, pairs = operands["values"], operands.get("pairs")
     weights, sink = operands.get("weights"), None

@@ -3,6 +3,8 @@
 Routes read them from this module in each call, so that tests can change them.
 """
 
+# Weights that are worth a loop where loops are slow.
+SLOW_LOOP = 2**23
 # Weights of a tile: 2 MiB of float32 and their results fit into a CPU's cache.
 TILE = 2**19
 # Rows of a tile with a causal mask or shared by devices. Fewer rows would be

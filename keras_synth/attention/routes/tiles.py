@@ -13,7 +13,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_synth._backend import execution
+from keras_synth._backend import execution, kernels
 from keras_synth._backend.distributions import number_of_devices
 from keras_synth._backend.loops import one_by_one, rematerialized
 from keras_synth._backend.tensors import cast_like, heads_first
@@ -73,8 +73,7 @@ class TilesRoute(Route):
         time.
         """
         if not _has_plan(request):
-            large = number_of_weights(request) > 2 * sizes.TILE
-            return 0.75 if large else 1.5
+            return 0.75 if _is_worth_a_loop(request) else 1.5
         if is_small(request) and request.normalizer == SOFTMAX:
             return 0.6  # each operation is launched by Python
         if request.logits.bias is None and request.mask.pattern is not None:
@@ -109,6 +108,14 @@ class TilesRoute(Route):
         return ops.concatenate(
             [_EXPLICIT.run(first), context[:, rows:]], axis=1
         )
+
+
+def _is_worth_a_loop(request):
+    weights, bias = number_of_weights(request), request.logits.bias
+    if not kernels.SLOW_LOOPS:
+        return weights > 2 * sizes.TILE
+    is_table = bias is not None and bias.shape[0] == 1 and bias.shape[2] != 1
+    return weights > sizes.SLOW_LOOP and not is_table
 
 
 def _has_plan(request):
