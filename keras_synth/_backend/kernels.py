@@ -10,8 +10,8 @@ FUSES_DOT_PRODUCTS = TENSORFLOW is not None
 # On CPUs JAX's softmax takes up to three times as long if an axis has length 1,
 # above all for the gradient.
 SLOW_UNIT_AXES = JAX is not None
-# Loops save memory, but time only for large tensors, and none for tensors that
-# all slices share, whose gradients a loop adds up.
+# Loops save time only for large tensors, and none if they read pairs of tokens
+# from a tensor, whose gradient they write in parts or add up.
 SLOW_LOOPS = TENSORFLOW is not None
 # The gradient of a lookup has a row for each occurrence.
 HAS_SPARSE_GRADIENTS = TENSORFLOW is not None

@@ -114,8 +114,8 @@ def _is_worth_a_loop(request):
     weights, bias = number_of_weights(request), request.logits.bias
     if not kernels.SLOW_LOOPS:
         return weights > 2 * sizes.TILE
-    is_table = bias is not None and bias.shape[0] == 1 and bias.shape[2] != 1
-    return weights > sizes.SLOW_LOOP and not is_table
+    has_pairs = bias is not None and bias.shape[2] != 1
+    return weights > sizes.SLOW_LOOP and not has_pairs
 
 
 def _has_plan(request):
