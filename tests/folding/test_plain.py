@@ -1,5 +1,6 @@
 """`keras_synth.fold(plain=True)`: stock Keras layers and operations."""
 
+import itertools
 import json
 import os
 import re
@@ -88,6 +89,17 @@ def test_without_masks_matrices_of_positions_need_only_layers(name):
     x = keras.Input((T, 8))
     plain = check(keras.Model(x, randomized(made(name))(x)), X)
     assert plain.operations == plain.layers
+
+
+GROUPS = "V R FR Fix D local_dense(window=1) alibi gaussian"
+
+
+@pytest.mark.parametrize("names", [*itertools.combinations(GROUPS.split(), 2)])
+def test_groups_of_any_two_have_equal_outputs(names):
+    name = "heads(1 * {} + 1 * {})".format(*names)
+    model = in_all_ways(randomized(mixers.get(name, H, K, N)))
+    check(model, [X, MASK])
+    close(keras_synth.fold(model, T)([X, MASK]), model([X, MASK]), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", registry_of("normalizer").entries)
