@@ -47,7 +47,11 @@ def rematerialized(function):
 
 
 def _computed_twice(function):
-    """`keras.remat` on TensorFlow, also for masks and second derivatives."""
+    """`keras.remat` on TensorFlow, also for masks and second derivatives.
+
+    `tf.recompute_grad`, which Keras uses, supports neither. TensorFlow
+    differentiates the function: this only says when.
+    """
 
     def call(*args):
         def of_leaves(*leaves):

@@ -273,8 +273,8 @@ def _is_finite():
 def zero_nonfinite_padding(x, mask):
     """Sets inf and NaN in padding of `x` `(B, T, d)` to zero.
 
-    Finite padding does not change. Otherwise the weights' gradients would
-    contain `0 * NaN`, although padding has no influence.
+    Finite padding does not change. With NaN, the weights' gradients would
+    contain `0 * NaN`.
     """
     if mask is None or _is_finite():
         return x

@@ -111,6 +111,7 @@ class TilesRoute(Route):
 
 
 def _is_worth_a_loop(request):
+    """Whether a loop over tiles is faster than all weights at once."""
     weights, bias = number_of_weights(request), request.logits.bias
     if not kernels.SLOW_LOOPS:
         return weights > 2 * sizes.TILE
