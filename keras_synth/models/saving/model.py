@@ -17,6 +17,8 @@ from keras_synth.models.saving.exporting import export
 from keras_synth.types import FilePath, Mixin
 
 _PARTIAL = ".partial"  # suffix of a folder during saving
+# Where Keras has optimizers of PyTorch only.
+_OF_TORCH = "keras.src.backend.torch.optimizers."
 # Files of KerasHub in the folder of a preset.
 _FILES = re.compile(
     r"(config|metadata|preprocessor|task|tokenizer)\.json|assets"
@@ -48,6 +50,9 @@ class ModelMixin(Mixin):
             """
             self._track_variables()
             return super().named_parameters(*args, **kwargs)
+
+    def compile_from_config(self, config):
+        super().compile_from_config(with_public_optimizers(config))
 
     def quantize(self, mode=None, config=None, **kwargs):
         check_quantization(mode)
@@ -138,6 +143,20 @@ class ModelMixin(Mixin):
             input_signature,
             **kwargs,
         )
+
+
+def with_public_optimizers(config: Any) -> Any:
+    """Returns a config with optimizers of any backend.
+
+    Keras on PyTorch writes the names of private classes into files. On other
+    backends these import PyTorch, and cannot train.
+    """
+    if not isinstance(config, dict):
+        return config
+    config = {k: with_public_optimizers(x) for k, x in config.items()}
+    if str(config.get("module")).startswith(_OF_TORCH):
+        config |= {"module": "keras.optimizers", "registered_name": None}
+    return config
 
 
 @contextlib.contextmanager

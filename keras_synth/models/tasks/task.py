@@ -17,6 +17,7 @@ from keras_synth.models.saving.model import (
     ModelMixin,
     policy_of_task,
     read_json,
+    with_public_optimizers,
 )
 from keras_synth.models.tasks.examples import (
     batches_of,
@@ -302,6 +303,7 @@ class TaskMixin(ModelMixin):
     def compile_from_config(self, config):
         # Keras does not do this for models that override `compile`.
         own = (config["optimizer"] or config).get("task", {})
+        config = with_public_optimizers(config)
         config = keras.saving.deserialize_keras_object(config)
         config.pop("task", None)
         if "sampler" in own:
