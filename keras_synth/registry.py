@@ -7,6 +7,7 @@ options of the name.
 
 import difflib
 import inspect
+import keyword
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -262,7 +263,10 @@ def register(name: str, cls: type) -> None:
         raise ValueError(
             f"The class must be derived from one of {bases}. Received: {cls!r}"
         )
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z]\w*", name):
+    readable = isinstance(name, str) and re.fullmatch(
+        r"[a-z](\w*[^\W_])?", name
+    )
+    if not readable or name != name.lower() or keyword.iskeyword(name):
         raise ValueError(
             "A name must be an identifier in lower case, such as "
             f'"cosine_similarity". Received: {name!r}'

@@ -407,3 +407,29 @@ def test_a_masked_lm_guesses_only_hidden_tokens():
     # 6 of 40 tokens: a dense layer, and the table of tokens.
     assert counts.pop("output layer") == 6 * (8 * 8 + 8 * 20)
     assert counts == multiplications(backbone, 40, 40)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"synthesizer": "V", "sliding_window": 4},
+        {"synthesizer": "local_dense(window=3)"},
+    ],
+)
+def test_a_window_and_a_pattern_count_what_both_allow(options):
+    layer = layers.SyntheticAttention(
+        1, 4, pattern="stride(stride=8)", **options
+    )
+    layer.build((None, None, D))
+    # Only the token itself is near, and a multiple of 8 away.
+    assert multiplications(layer, 64, 64)["mixing"] == 64 * 4
+
+
+@pytest.mark.parametrize(
+    "name", ["R", "FD", "heads(R=1, V=1)", "mlp_mixer", "gmlp", "linformer"]
+)
+def test_too_many_tokens_are_an_error(name):
+    layer = mixers.get(name, 2, K, N)
+    layer.build((None, None, D))
+    with pytest.raises(ValueError, match=f"max_length={N}"):
+        multiplications(layer, N + 1, N + 1)

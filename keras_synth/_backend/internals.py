@@ -6,6 +6,7 @@ function then does the next best thing.
 
 import contextlib
 import importlib
+import warnings
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -91,6 +92,28 @@ def set_trainable(layer: Any, value: bool) -> None:
     # With TensorFlow, assigning the value that a layer has does nothing.
     layer.trainable = not value
     layer.trainable = value
+
+
+def cloned(model: keras.Model, clone: Callable[[Any], Any]) -> keras.Model:
+    """Returns a functional or Sequential model of clones of its layers.
+
+    It is compiled like the original, unless Keras cannot make its optimizer,
+    losses and metrics from a config: those of classes or functions that are
+    not registered.
+    """
+    compiled, model.compiled = model.compiled, False
+    try:
+        made = keras.models.clone_model(model, clone_function=clone)
+    finally:
+        model.compiled = compiled
+    if compiled:
+        with (
+            contextlib.suppress(TypeError, ValueError),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")  # of lambdas, which no file keeps
+            made.compile_from_config(model.get_compile_config())
+    return made
 
 
 @contextlib.contextmanager

@@ -68,7 +68,9 @@ def inherit_settings(layer):
     """
     for sub in sublayers(layer):
         policy = sub.dtype_policy
-        if isinstance(policy, keras.dtype_policies.DTypePolicyMap) and sub.path:
+        is_map = isinstance(policy, keras.dtype_policies.DTypePolicyMap)
+        # Files keep the map of a model, such as a backbone.
+        if is_map and sub.path and not isinstance(sub, keras.Model):
             set_policy(sub, policy[sub.path])
     if not layer.trainable:
         set_trainable(layer, False)

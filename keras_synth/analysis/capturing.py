@@ -1,5 +1,6 @@
 """Attention weights and learned tables of a model, and its inputs."""
 
+import collections
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -194,7 +195,8 @@ def tables(model: Any) -> dict[str, np.ndarray]:
         model: Keras model or layer with synthesizers.
 
     Returns:
-        Dictionary from the paths of weights to arrays.
+        Dictionary from the paths of weights to arrays. If layers of two nested
+        models have the same path, `_1` is appended to that of the second.
 
     Raises:
         ValueError: If no synthesizer of a built model learns a table.
@@ -211,11 +213,16 @@ def tables(model: Any) -> dict[str, np.ndarray]:
     /synthesizer/part_0/R (2, 16, 16)
     """
     found: dict[str, np.ndarray] = {}
+    seen: collections.Counter = collections.Counter()
     for layer in (model, *sublayers(model)):
         if isinstance(layer, Synthesizer) and layer.built:
+            # Layers of two nested models can have the same path.
+            number, path = seen[layer.path], layer.path
+            seen[layer.path] += 1
+            path = f"{path}_{number}" if number else path
             for name, table in layer.tables().items():
                 array = np.asarray(ops.convert_to_numpy(table))
-                found[f"{layer.path}/{name}"] = array
+                found[f"{path}/{name}"] = array
     if not found:
         raise ValueError(
             "Expected a built model with synthesizers that learn tables, such "
@@ -228,7 +235,7 @@ def sample_of(inputs: Mapping[str, Any], sample: int = 0) -> dict[str, Any]:
     """Returns the inputs of one sample, without its padding.
 
     The attention weights of the result contain only real tokens. Each mask
-    named `...padding_mask` cuts the inputs with the same prefix:
+    named `...padding_mask` cuts the inputs with the same prefix and length:
     `"encoder_padding_mask"` cuts `"encoder_token_ids"`.
 
     Args:
@@ -269,5 +276,7 @@ def sample_of(inputs: Mapping[str, Any], sample: int = 0) -> dict[str, Any]:
                 f"The batch has {len(x)} samples. Received: sample={sample}"
             )
         real = np.asarray(arrays[max(own, key=len) + end][sample], bool)
-        found[name] = x[sample][real][None]
+        # Not positions of masked tokens, of which there are fewer.
+        is_sequence = x.shape[1:2] == real.shape
+        found[name] = (x[sample][real] if is_sequence else x[sample])[None]
     return found

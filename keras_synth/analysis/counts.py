@@ -7,7 +7,11 @@ import collections
 import functools
 import math
 
+import numpy as np
+
 from keras_synth import layers, synthesizers
+from keras_synth.attention.masks import AttentionMask
+from keras_synth.attention.positions import shortest
 from keras_synth.folding import TableSynthesizer
 from keras_synth.mixers import SyntheticAttention
 from keras_synth.synthesizers.composite import CompositeSynthesizer
@@ -186,18 +190,14 @@ def _near(window, queries, keys):
 def _attention(layer, queries, keys):
     # All pairs, unless a window or a pattern excludes some.
     layer._check_built()
-    layer._check_lengths(queries, keys)
-    within = queries * keys
-    if layer.sliding_window is not None:
-        within = _near(layer.sliding_window, queries, keys)
-    if layer.pattern is not None:
-        within = min(within, layer.pattern.pairs(queries))
+    layer._check_symbolic_lengths(queries, keys)
     groups = {
-        group: group.num_heads * _within(group, queries, keys, within)
+        group: _pairs_of(layer, group, queries, keys)
         for group in layer.synthesizer.head_groups()
     }
-    pairs = sum(groups.values())
-    known = (n for group, n in groups.items() if _has_weights(group, keys))
+    weights = {x: x.num_heads * pairs for x, pairs in groups.items()}
+    pairs = sum(weights.values())
+    known = (n for group, n in weights.items() if _has_weights(group, keys))
     values = layer.num_heads * layer.value_dim
     gate = of_dense(layer.gate, queries)
     if layer.gate is not None:
@@ -208,8 +208,22 @@ def _attention(layer, queries, keys):
         "mixing": pairs * layer.value_dim,
         "output": of_dense(layer.attention_output, queries),
     }
-    logits = multiplications(layer.synthesizer, queries, keys, within)
-    return added(own, logits)
+    logits = (multiplications(x, queries, keys, groups[x]) for x in groups)
+    return added(own, *logits)
+
+
+def _pairs_of(layer, group, queries, keys):
+    """The number of pairs that the heads of a group see."""
+    reach = None if group.reach is None else group.reach + 1
+    window = shortest(layer.sliding_window, reach)
+    if layer.pattern is None:
+        every = queries * keys
+        return every if window is None else _near(window, queries, keys)
+    limits = AttentionMask(window=window, pattern=layer.pattern)
+    columns = np.arange(keys)
+    return sum(
+        int(limits.allows(np.array([i]), columns).sum()) for i in range(queries)
+    )
 
 
 def _has_weights(synthesizer, keys):

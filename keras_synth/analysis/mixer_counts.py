@@ -155,6 +155,7 @@ def _pooling(layer, length, source_length):
 @multiplications.register(mixers.MLPMixer)
 def _mlp(layer, length, source_length):
     layer._check_built()
+    layer._check_lengths(length, length)
     # Whole matrices: hidden units, T columns and T rows.
     return {"mixing": 2 * length * layer.hidden_dim * layer._features}
 
@@ -162,6 +163,7 @@ def _mlp(layer, length, source_length):
 @multiplications.register(mixers.GatedMLP)
 def _gated_mlp(layer, length, source_length):
     layer._check_built()
+    layer._check_lengths(length, length)
     # Products with A, with T rows and columns of W, of the gate, and with C.
     gated = length * layer.output_dense.kernel.shape[0]
     return {

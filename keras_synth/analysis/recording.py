@@ -83,7 +83,7 @@ class Recorder:
 
     def add(self, path, weights, visible, query_mask, is_self):
         """Adds a record from tensors or arrays; `query_mask` can be `None`."""
-        weights = _array(weights)
+        weights = _array(weights).astype("float32")
         if weights.ndim != 4:
             raise ValueError(
                 f"The weights of {path!r} must have the axes (B, H, T, S). "

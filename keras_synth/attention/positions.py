@@ -1,23 +1,30 @@
 """Slices of learned tables by position, and checks of lengths."""
 
+import numbers
+
+import numpy as np
 from keras import ops
 
 from keras_synth._backend.tensors import indices, take
 
 
 def as_position(position):
-    """Returns a position unchanged, or a tensor of any integer dtype as int32.
+    """Returns a position as an int, or a tensor of any integer dtype as int32.
 
     TensorFlow does not add int64 to the int32 of other positions. An integer
-    below 0 is an error.
+    below 0 is an error. `None` stays `None`.
     """
-    if position is None or isinstance(position, int):
-        if position is not None and position < 0:
-            raise ValueError(
-                f"Positions in a cache must be at least 0. Received: {position}"
-            )
-        return position
-    return ops.cast(position, "int32")
+    if isinstance(position, np.ndarray) and position.ndim == 0:
+        position = position[()]
+    if position is None:
+        return None
+    if not isinstance(position, numbers.Integral):
+        return ops.cast(position, "int32")
+    if position < 0:
+        raise ValueError(
+            f"Positions in a cache must be at least 0. Received: {position}"
+        )
+    return int(position)
 
 
 def window(table, axis, start, length, tile=False):

@@ -45,8 +45,8 @@ def run(
     Args:
         build_model: Function in a script from a variant, a string, to a
             compiled model. Each run imports the script, so call `run` below
-            `if __name__ == "__main__":`.
-        variants: Strings.
+            `if __name__ == "__main__":`. The script has no relative imports.
+        variants: Strings, the arguments of `build_model`.
         seeds: Integers.
         backends: Some of `"jax"`, `"tensorflow"` and `"torch"`; by default
             `KERAS_BACKEND`, or the first installed one.
@@ -56,11 +56,14 @@ def run(
         test: Like `train`, scored once.
         epochs: Integer.
         batch_size: Integer.
-        score: Name of one of the model's metrics; by default its loss.
+        score: Name of one of the model's metrics; by default its loss. If a
+            metric returns several numbers, the score is their mean.
         higher_is_better: Whether a higher score is better. By default, lower
             is better for names of losses and errors, such as `"mae"`.
         folder: Path of a folder for results and reports.
-        resume: Whether to keep existing results.
+        resume: Whether to keep existing results. They are those of the same
+            code, data, arguments and versions. Code below
+            `if __name__ == "__main__":` can change.
         callbacks: `"module:function"` that makes the callbacks of a run.
         jobs: Integer, number of simultaneous runs.
         ray: Address of a Ray cluster for the runs, or `"local"`.
@@ -108,7 +111,7 @@ def run(
                 "batch_size": batch_size,
                 # The functions of a script count as part of its data.
                 "script": files.digest(
-                    files.digest_of_files(script[:1]), *script[1:]
+                    own.digest_of_script(script[0]), *script[1:]
                 ),
             },
             arrays,

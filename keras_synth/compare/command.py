@@ -108,8 +108,9 @@ def _add_options(parser, command):
     add = group.add_argument
     paths = {"nargs": "+", "default": (), "metavar": "PATH"}
     add("--data", help="a file or folder; two files of parallel lines", **paths)
-    add("--validation-data", help="by default a tenth of --data", **paths)
-    add("--test-data", help="by default a tenth of --data", **paths)
+    held = "by default a tenth of --data, or 1 %% to hide tokens"
+    add("--validation-data", help=held, **paths)
+    add("--test-data", help=held, **paths)
     add("--format", help="csv, tsv, jsonl, folders, lines, conllu, text")
     add("--text", nargs="+", metavar="COLUMN", help="one, or two for pairs")
     add("--label", nargs="+", metavar="COLUMN", help="one, or more references")
@@ -178,11 +179,7 @@ def _train(given):
     with runs.locked(given.output) as folder:
         path = data.prepare(task, settings, source, folder / "data", print)
         arrays = data.read_arrays(path)
-        if not len(task.batches(arrays, settings, 0)[0]):
-            raise ValueError(
-                "There are too few training examples for a batch. Pass a "
-                f"smaller --batch-size. Received: {settings['batch_size']}"
-            )
+        task.batches(arrays, settings, 0)  # raises if there are too few
         comparison = runs.Comparison(
             task,
             settings,

@@ -1,5 +1,6 @@
 """Users' code: synthesizers, callbacks, and the model function of a script."""
 
+import ast
 import importlib
 import inspect
 import os
@@ -15,16 +16,17 @@ import numpy as np
 
 import keras_synth
 from keras_synth.compare.data import SPLITS, write_arrays
-from keras_synth.compare.files import digest_of_files
+from keras_synth.compare.files import digest, digest_of_files
 from keras_synth.compare.task import Score, Task
 from keras_synth.training import EpochBatches
 
 IN_WORKER = "KERAS_SYNTH_WORKER"  # environment variable of a run's process
 # Parts of names of metrics of which less is better.
 LOWER = """
-    loss error perplexity crossentropy mae mse mape msle hinge poisson
-    divergence cosh false_
+    loss error perplexity crossentropy bce nll mae mse rmse mape msle hinge
+    poisson divergence kld cosh false_
 """.split()
+_sources: dict[str, str] = {}  # of registered names
 _OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
 
@@ -36,9 +38,14 @@ def registered(variant, folder=".", option="--variants"):
     """
 
     def name_of(match):
-        cls = _imported(match[0], folder, option)
-        keras_synth.register(_name(match), cls)
-        return _name(match)
+        cls, name = _imported(match[0], folder, option), _name(match)
+        if _sources.setdefault(name, match[0]) != match[0]:
+            raise ValueError(
+                f"{option} must have different names for different classes. "
+                f"Rename one. Received: {_sources[name]} and {match[0]}"
+            )
+        keras_synth.register(name, cls)
+        return name
 
     return _OWN.sub(name_of, variant)
 
@@ -55,7 +62,7 @@ def registration(variant):
     return "\n".join(dict.fromkeys(lines))
 
 
-def digest_of_code(variant, callbacks=None, folder="."):
+def digest_of_code(variant, callbacks=None):
     """Returns a short name of the modules in a variant and of callbacks.
 
     It is empty without any.
@@ -64,7 +71,7 @@ def digest_of_code(variant, callbacks=None, folder="."):
     if callbacks:
         names[callbacks] = "--callbacks"
     for name, option in names.items():
-        _imported(name, folder, option)
+        _imported(name, ".", option)
     modules = {sys.modules[name.partition(":")[0]] for name in names}
     files = {getattr(module, "__file__", None) for module in modules} - {None}
     return digest_of_files(sorted(files)) if files else ""
@@ -130,7 +137,8 @@ class ScriptTask(Task):
         self.path, self.function = path, function
         self.validation = metric or "loss"
         if higher_is_better is None:
-            higher_is_better = not any(x in self.validation for x in LOWER)
+            name = self.validation.lower()
+            higher_is_better = not any(x in name for x in LOWER)
         self.higher_is_better = higher_is_better
 
     def score(self, settings):
@@ -159,15 +167,33 @@ def place_of(build_model):
             "Each run imports the script. Call keras_synth.compare.run below "
             'if __name__ == "__main__":'
         )
-    path = inspect.getsourcefile(build_model) or ""
-    name = build_model.__qualname__
-    if not os.path.exists(path) or "." in name:
+    name, path = repr(build_model), ""
+    if inspect.isfunction(build_model):
+        name = build_model.__qualname__
+        path = inspect.getsourcefile(build_model) or ""
+    if not os.path.exists(path) or not name.isidentifier():
         raise ValueError(
-            "build_model must be a function in a file, because each run "
-            "imports it. In a notebook, write the cell with %%writefile "
-            f"models.py and import it. Received: {name} of {path or 'no file'}"
+            "build_model must be a function in a file, by its name, because "
+            "each run imports it. In a notebook, write the cell with "
+            "%%writefile models.py and import it. Received: "
+            f"{name} of {path or 'no file'}"
         )
     return os.path.abspath(path), name
+
+
+def digest_of_script(path):
+    """Returns a short name of a script's code.
+
+    It does not depend on comments, nor on the code below
+    `if __name__ == "__main__":`, which no run executes.
+    """
+    tree = ast.parse(pathlib.Path(path).read_bytes())
+    tree.body = [
+        x
+        for x in tree.body
+        if not (isinstance(x, ast.If) and "__name__" in ast.unparse(x.test))
+    ]
+    return digest(ast.unparse(tree))
 
 
 def write(folder, name, splits, batch_size):

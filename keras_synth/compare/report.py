@@ -60,7 +60,11 @@ def report(folder):
         rows = pd.concat(map(frame, groups), ignore_index=True)
         rows.to_csv(file, index=False, lineterminator="\n")
     with writing(folder / "results.md") as file:
-        file.write("\n".join(markdown(x["table"]) for x in sections))
+        file.write(
+            "\n".join(
+                f"{x['title']}\n\n{markdown(x['table'])}" for x in sections
+            )
+        )
     environment = jinja2.Environment(autoescape=True)
     environment.filters["html"] = lambda table, digits=2: table.to_html(
         index=False,

@@ -73,9 +73,10 @@ class Comparison(NamedTuple):
             "settings": settings,
             "data": self.digest,
             "start": self.presets[run[:2]] if self.presets else "",
-            "code": own.digest_of_code(run.variant, self.callbacks),
+            "code": own.digest_of_code(
+                "" if self.script else run.variant, self.callbacks
+            ),
             "versions": versions(run.backend),
-            "preset": self.preset,
         }
 
     def spec(self, run):

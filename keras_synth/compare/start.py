@@ -31,7 +31,8 @@ def presets(init):
     if not found:
         raise ValueError(
             "--init must be a preset, or the --output of `keras-synth train` "
-            f"or of a comparison with --task masked_lm. Received: --init {init}"
+            "or of a comparison with --task masked_lm or span_corruption. "
+            f"Received: --init {init}"
         )
     return found
 

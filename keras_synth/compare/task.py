@@ -5,9 +5,11 @@ import os
 from typing import NamedTuple
 
 import keras
+import numpy as np
 
 import keras_synth  # its models need seconds for their import, at first use
 from keras_synth.compare import start
+from keras_synth.compare.data import SPLITS
 from keras_synth.training import (
     InverseSquareRoot,
     LabelSmoothedCrossentropy,
@@ -190,11 +192,21 @@ class Task:
 
     def batches(self, arrays, settings, seed):
         """Returns datasets of the three splits."""
-        options = [{"seed": seed}, {"shuffle": False}, {"shuffle": False}]
-        return [
-            self.split(split, arrays.notes, settings, **own)
-            for split, own in zip(arrays[:3], options, strict=True)
-        ]
+        found = []
+        for name, split in zip(SPLITS, arrays[:3], strict=True):
+            own = {"seed": seed} if name == "train" else {"shuffle": False}
+            try:
+                made = self.split(split, arrays.notes, settings, **own)
+                if not len(made):
+                    raise ValueError("no batch")
+            except ValueError as error:
+                raise ValueError(
+                    f"The {name} examples are too few or too short. Pass more, "
+                    "or a smaller --batch-size or --sequence-length. Received: "
+                    f"{error}"
+                ) from error
+            found.append(made)
+        return found
 
     def split(self, split, notes, settings, shuffle=True, seed=0):
         """Returns batches of a split: shuffled full ones, or all in order."""
@@ -273,6 +285,8 @@ class Task:
     def test(self, model, batches, arrays, settings):
         """Returns figures of a trained model, a dictionary with `"score"`."""
         logs = keras.Model.evaluate(model, batches, verbose=0, return_dict=True)
+        # A metric can have several numbers, such as one for each class.
+        logs = {name: float(np.mean(x)) for name, x in logs.items()}
         return {**logs, "score": logs[self.validation]}
 
 

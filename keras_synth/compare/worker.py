@@ -82,22 +82,25 @@ class Log(keras.callbacks.Callback):
     def __init__(self, batches, emit, validation):
         super().__init__()
         self.batches, self.emit, self.validation = batches, emit, validation
-        self.losses, self.seconds, self.emitted = [], [], 0.0
+        self.losses, self.seconds = [], []  # by the number of steps; of a step
+        self.done, self.emitted = 0, 0.0
 
     def on_epoch_begin(self, epoch, logs=None):
         self.batches.epoch = epoch
 
     def on_train_batch_begin(self, batch, logs=None):
-        self.began = time.perf_counter()
+        self.first, self.began = batch, time.perf_counter()
 
     def on_train_batch_end(self, batch, logs=None):
         loss, now = float(logs["loss"]), time.perf_counter()
-        self.seconds.append(now - self.began)
-        self.losses.append(loss)
+        steps = batch + 1 - self.first  # `steps_per_execution`
+        self.done += steps
+        self.seconds.append((now - self.began) / steps)
+        self.losses.append((self.done, loss))
         if now - self.emitted > EVENT_SECONDS:
             self.emitted = now
             note = f"loss {loss:.3f}"
-            self.emit({"completed": len(self.losses), "note": note})
+            self.emit({"completed": self.done, "note": note})
 
     def on_epoch_end(self, epoch, logs=None):
         name = f"val_{self.validation}"
@@ -107,21 +110,22 @@ class Log(keras.callbacks.Callback):
                 f"`score` must be one of {known}, the loss and metrics of the "
                 f"model. Received: score={self.validation!r}"
             )
-        note = f"validation {self.validation} {logs[name]:.3f}"
-        self.emit({"completed": len(self.losses), "note": note})
+        note = f"validation {self.validation} {np.mean(logs[name]):.3f}"
+        self.emit({"completed": self.done, "note": note})
 
     def curve(self):
         """Steps, and Keras' mean loss of the epoch up to them."""
         count = len(self.losses)
         places = np.linspace(0, count - 1, min(POINTS, count)).astype(int)
-        return [[int(i) + 1, round(self.losses[i], 5)] for i in places]
+        points = [self.losses[i] for i in places]
+        return [[step, round(loss, 5)] for step, loss in points]
 
 
 def share_initial_weights(model, path):
     """Loads a model's initial weights from a file, or writes the file.
 
     Backends draw different numbers from the same seed, so the first run draws
-    for all.
+    for all. A file has no half precision.
     """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +135,13 @@ def share_initial_weights(model, path):
                 model.set_weights([file[name] for name in file.files])
         else:
             with writing(path, "wb") as file:
-                np.savez(file, *model.get_weights())
+                weights = model.get_weights()
+                np.savez(file, *(_in_numpy(x) for x in weights))
+
+
+def _in_numpy(x):
+    """An array in a dtype of NumPy, to which bfloat16 does not belong."""
+    return x.astype("float32") if x.dtype.kind == "V" else x
 
 
 def train(spec, emit):
@@ -140,10 +150,11 @@ def train(spec, emit):
     keras.utils.set_random_seed(seed)
     keras.config.set_dtype_policy(settings.get("dtype_policy", "float32"))
     arrays = read_arrays(spec["data"])
-    variant = own.registered(spec["variant"], spec["folder"])
+    variant = spec["variant"]
     if spec["script"]:
         task = own.ScriptTask(*spec["script"])
     else:
+        variant = own.registered(variant, spec["folder"])
         task = TASKS[spec["task"]]
     batches, validation, test = task.batches(arrays, settings, seed)
     if settings.get("steps_per_epoch"):
@@ -151,6 +162,9 @@ def train(spec, emit):
     steps = len(batches) * settings["epochs"]
     emit({"total": steps})
     model = task.build(variant, seed, settings, arrays.notes, steps)
+    if not model.built:
+        x, *_ = batches[0]
+        model(keras.tree.map_structure(keras.ops.convert_to_tensor, x))
     share_initial_weights(model, spec["weights"])
     log = Log(batches, emit, task.validation)
     more = own.callbacks(spec["callbacks"], spec) if spec["callbacks"] else []
@@ -172,7 +186,9 @@ def train(spec, emit):
         save(model, spec, card(model, spec, task.use(arrays.notes), score))
     return {
         **figures,
-        "history": {k: [float(x) for x in y] for k, y in history.items()},
+        "history": {
+            k: [float(np.mean(x)) for x in y] for k, y in history.items()
+        },
         "losses": log.curve(),
         "train_seconds": seconds,
         # The median: some steps compile.

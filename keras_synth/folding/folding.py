@@ -8,11 +8,15 @@ from typing import Any
 import keras
 
 from keras_synth._backend.checks import check_boolean, check_positive
-from keras_synth._backend.internals import sublayers
+from keras_synth._backend.internals import cloned, sublayers
 from keras_synth.attention import normalizers
 from keras_synth.attention.positions import shortest
 from keras_synth.folding.plain import check_plain, plain_model
-from keras_synth.folding.synthesizers import copy_variables, fold_synthesizer
+from keras_synth.folding.synthesizers import (
+    copy_variables,
+    fold_synthesizer,
+    has_vocabulary,
+)
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.mixers import Mixer, SyntheticAttention
 from keras_synth.synthesizers import Synthesizer
@@ -136,7 +140,9 @@ class Folding:
     def rebuilt(self, layer: Tensor, **options: Any) -> Tensor:
         """Returns the folded layer, before its weights are copied."""
         if keras.saving.get_registered_name(type(layer)) in _CLONED:
-            return keras.models.clone_model(layer, clone_function=self.rebuilt)
+            return cloned(layer, self.rebuilt)
+        if has_vocabulary(layer):
+            return layer
         config = {**folded_config(layer, self), **options}
         folded = type(layer).from_config(config)
         if not getattr(folded, "built", True):  # operations are not

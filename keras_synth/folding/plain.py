@@ -13,7 +13,7 @@ from keras_synth._backend.internals import keras_mask, set_keras_mask, sublayers
 from keras_synth._backend.keras_layers import EinsumDense
 from keras_synth.attention.projections import FixedEinsumDense
 from keras_synth.folding.plain_masks import attach_mask, masks_of_call
-from keras_synth.folding.synthesizers import copy_variables
+from keras_synth.folding.synthesizers import copy_variables, has_vocabulary
 from keras_synth.types import Tensor
 
 # An input whose length counts hidden tokens, not those of a sequence.
@@ -32,7 +32,14 @@ def plain_model(model: keras.Layer, max_length: int | None) -> keras.Model:
     if not isinstance(model, keras.Model):
         config = model.get_build_config()
         shapes = config.get("shapes_dict", config)
-        x = keras.Input(next(iter(shapes.values()))[1:])
+        shapes = {tuple(x) for x in shapes.values() if x is not None}
+        if len(shapes) > 1:
+            raise ValueError(
+                "The plain form of a layer reads one sequence. Make a "
+                "functional model with an input for each, and fold that. "
+                f"Received: {model!r}, built for shapes {sorted(shapes)}"
+            )
+        x = keras.Input(shapes.pop()[1:])
         model = keras.Model(x, model(x), name=model.name)
     has_one = isinstance(model, keras.Sequential)
     inputs = keras.tree.map_structure(
@@ -42,7 +49,10 @@ def plain_model(model: keras.Layer, max_length: int | None) -> keras.Model:
     for layer in (model, *sublayers(model)):
         for named in (layer, *getattr(layer, "operations", ())):
             _reserve(_flat_name(named))
-    outputs = Graph(keras.tree.flatten(inputs)[0]).call(model, inputs)
+    flat = keras.tree.flatten(inputs)
+    graph = Graph(flat[0])
+    graph._names |= {x.name for x in flat}
+    outputs = graph.call(model, inputs)
     plain = keras.Model(inputs, outputs, name=model.name)
     plain.trainable = False
     return plain
@@ -201,7 +211,9 @@ class Graph:
         """
         copy = self._copies.get(id(layer))
         is_new = copy is None
-        if is_new:
+        if is_new and has_vocabulary(layer):
+            copy = self._copies[id(layer)] = layer
+        elif is_new:
             config = {**layer.get_config(), "name": self._name(layer)}
             copy = self._copies[id(layer)] = _stock(layer).from_config(config)
         args, kwargs = keras.tree.map_structure(
@@ -227,20 +239,34 @@ class Graph:
         return name
 
     def constant(self, value: Any) -> Tensor:
-        """Returns an array as a tensor, the row of a stock `Embedding`.
+        """Returns an array as a tensor, a weight of a stock layer.
 
         Keras would write an array argument of an operation as text into the
-        config of the model.
+        config of the model. An array is the row of an `Embedding`. A single
+        number, which can be tiny, is that of a `PReLU`, which `quantize` and
+        converters do not round to integers.
         """
         value = np.ascontiguousarray(value, "float32")
         key = value.shape, value.tobytes()
         if key not in self._constants:
-            row = ops.reshape(self._x, (-1, 1))[:1, 0]
-            table = keras.layers.Embedding(1, value.size, dtype="float32")
-            flat = table(ops.cast(ops.zeros_like(row), "int32"))
-            table.set_weights([value.reshape(1, -1)])
+            if value.size == 1:
+                layer = keras.layers.PReLU(dtype="float32")
+                flat = layer(ops.cast(self._zero(), "float32") - 1.0)
+                layer.set_weights([-value.reshape(1)])
+            else:
+                layer = keras.layers.Embedding(1, value.size, dtype="float32")
+                flat = layer(self._zero()[:, 0])
+                layer.set_weights([value.reshape(1, -1)])
             self._constants[key] = ops.reshape(flat, value.shape)
         return self._constants[key]
+
+    def _zero(self):
+        """A symbolic zero, integer `(1, 1)`, for any batch."""
+        x = self._x
+        if x.dtype == "string":
+            x = ops.not_equal(x, x)
+        zeros = ops.cast(ops.zeros_like(x), "int32")
+        return ops.reshape(ops.sum(zeros), (1, 1))
 
     def product(
         self,

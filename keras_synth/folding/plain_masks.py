@@ -15,20 +15,25 @@ def masks_of_call(layer, args, kwargs):
     """The masks of Keras for a layer, as arguments, which a graph keeps.
 
     Keras finds them in each call, but tensors of a plain model lose them.
-    Returns a dictionary of the masks `(B, T)` that the call lacks.
+    Returns a dictionary of the masks `(B, T)` that the call lacks, in the
+    structure of their tensors.
     """
     signature = inspect.signature(layer.call)
     given = signature.bind(*args, **kwargs).arguments
-    tensors = {k: x for k, x in given.items() if _is_symbolic(x)}
-    masks = {f"{name}_mask": keras_mask(x) for name, x in tensors.items()}
-    if len(tensors) == 1:
-        masks = {"mask": keras_mask(*tensors.values())}
+    masks = {}
+    for name, x in given.items():
+        leaves = keras.tree.flatten(x)
+        if leaves and all(map(_is_symbolic, leaves)):
+            masks[f"{name}_mask"] = keras.tree.map_structure(keras_mask, x)
+    if len(masks) == 1:
+        (mask,) = masks.values()
+        masks = {"mask": mask}
     return {
         name: mask
         for name, mask in masks.items()
         if name in signature.parameters
         and given.get(name) is None
-        and mask is not None
+        and any(x is not None for x in keras.tree.flatten(mask))
     }
 
 

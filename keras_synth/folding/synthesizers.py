@@ -269,3 +269,11 @@ def _fitted(value, shape):
     # As an array: JAX would share its memory, which training frees.
     value = ops.convert_to_numpy(value)
     return np.broadcast_to(value[tuple(map(slice, shape))], shape)
+
+
+def has_vocabulary(layer):
+    """Whether a layer has adapted itself to data, but not in weights.
+
+    A lookup layer does. Its config lacks the vocabulary.
+    """
+    return hasattr(layer, "adapt") and not layer.weights

@@ -11,6 +11,7 @@ from keras_synth._backend.checks import (
 )
 from keras_synth._backend.distributions import DATA, MODEL
 from keras_synth._backend.layer import Layer
+from keras_synth._backend.seeds import seeded
 from keras_synth.attention.projections import axes_of_heads
 from keras_synth.types import Identifier, Shape, Tensor
 
@@ -113,8 +114,9 @@ class FeedForward(Layer):
             width,
             activation=activation,
             use_bias=self.use_bias,
-            kernel_initializer=self.kernel_initializer.clone(),
-            bias_initializer=self.bias_initializer.clone(),
+            # Copies: equal seeds would make equal kernels.
+            kernel_initializer=seeded(self.kernel_initializer, None, name),
+            bias_initializer=seeded(self.bias_initializer, None, name),
             dtype=self.dtype_policy,
             name=name,
         )

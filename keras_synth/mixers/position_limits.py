@@ -34,7 +34,8 @@ def with_listed_pairs(layer, pattern):
         return pattern
     at = np.arange(size)
     allowed = pattern.allows(at[:, None], at[None]).astype("uint8")
-    table = layer.add_weight(
+    # TensorFlow saves only variables that are attributes.
+    layer.listed_pairs = table = layer.add_weight(
         name="pattern",
         shape=allowed.shape,
         dtype="uint8",

@@ -91,6 +91,11 @@ def converted(layer: Any, clone: Copy) -> Any:
         return None
     made = convert(layer, clone)
     new = made[0] if isinstance(made, tuple) else made
+    if isinstance(new, keras.Layer) and not new.built:
+        raise ValueError(
+            f"The result of `convert` for {type(layer).__name__} must be "
+            f"built. Received: {new!r}"
+        )
     if (
         isinstance(new, keras.Layer)
         and not is_graph(layer)

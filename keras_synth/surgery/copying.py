@@ -6,9 +6,9 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_synth._backend.internals import set_trainable, sublayers
+from keras_synth._backend.internals import cloned, set_trainable, sublayers
 from keras_synth.folding.folding import keep_sampler
-from keras_synth.folding.synthesizers import copy_variables
+from keras_synth.folding.synthesizers import copy_variables, has_vocabulary
 from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.models.tasks.folding import shortened
 from keras_synth.surgery.synthesized import TASKS, backbone_like
@@ -101,7 +101,7 @@ class Copy:
         return self._same(layer)
 
     def _graph(self, model):
-        return keras.models.clone_model(model, clone_function=self)
+        return cloned(model, self)
 
     def _task(self, task):
         preprocessor = cut_to(task.preprocessor, self.max_length)
@@ -120,8 +120,7 @@ class Copy:
         return made
 
     def _same(self, layer):
-        # Vocabularies of lookup layers are not weights.
-        if hasattr(layer, "adapt") and not layer.weights:
+        if has_vocabulary(layer):
             return layer
         made = type(layer).from_config(layer.get_config())
         shapes = layer.get_build_config() if layer.built else None
@@ -163,9 +162,13 @@ class Copy:
     def _copy_trainable(self, model):
         # From the outside in, because a layer sets all its parts. A new layer
         # has new parts, which its config does not freeze.
-        for layer in (model, *sublayers(model)):
-            if id(layer) in self.twins:
-                set_trainable(self.twins[id(layer)][1], layer.trainable)
+        found = [x for x in (model, *sublayers(model)) if id(x) in self.twins]
+        for layer in found:
+            set_trainable(self.twins[id(layer)][1], layer.trainable)
+        # Another layer around a shared part can have made it trainable.
+        for layer in found:
+            if not layer.trainable:
+                set_trainable(self.twins[id(layer)][1], False)
 
 
 def is_graph(layer: Any) -> bool:

@@ -140,7 +140,9 @@ def _t5(backbone, clone):
         last = getattr(backbone, f"{side}_layer_norm")
         parts.append((last, stack.layer_norm))
         table = layers[0].self_attention.relative_attention_bias
-        stack.position_bias.table.relative_attention_bias.assign(table)
+        # As an array: JAX would share its memory, which training frees.
+        bias = stack.position_bias.table.relative_attention_bias
+        bias.assign(ops.convert_to_numpy(table))
         for old, new in zip(layers, stack.blocks, strict=True):
             clone.pair(old, new)
             parts += [

@@ -152,9 +152,12 @@ class Distillation(keras.Model):
                 has a preprocessor, also texts: a list, array or pandas column,
                 or a tuple of two for pairs.
             y: None, because there are no labels.
-            **kwargs: Other arguments of `keras.Model.fit`.
+            **kwargs: Other arguments of `keras.Model.fit`, except
+                `sample_weight`. For weights, pass a dataset of
+                `(inputs, None, weights)`.
         """
-        _check_no_labels(y)  # before JAX hands over the weights
+        # Before JAX hands over the weights.
+        _check_no_labels(y, kwargs.get("sample_weight"))
         validation = kwargs.get("validation_data")
         if _are_texts(validation) and not isinstance(validation, tuple):
             kwargs["validation_data"] = (self._inputs(validation),)
@@ -165,7 +168,7 @@ class Distillation(keras.Model):
 
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Returns the distance to the teacher; x as in `fit`."""
-        _check_no_labels(y)
+        _check_no_labels(y, kwargs.get("sample_weight"))
         return super().evaluate(self._inputs(x), **kwargs)
 
     def _inputs(self, x):
@@ -275,7 +278,12 @@ def _are_texts(x):
     )
 
 
-def _check_no_labels(y):
+def _check_no_labels(y, sample_weight=None):
+    if sample_weight is not None:
+        raise ValueError(
+            "Keras ignores `sample_weight` without labels. Pass a dataset of "
+            "(inputs, None, weights). Received: sample_weight"
+        )
     if y is not None:
         raise ValueError(
             "The teacher's outputs take the place of labels. Pass only the "

@@ -110,15 +110,17 @@ def report(model: Any, data: Any, max_length: int | None = None) -> Report:
     source = exact(model, max_length)
     averages = averages_of(source, batches(source.model, data))
     seen = [x.counts[0].any(axis=1) for x in averages]
-    length = int(max(np.flatnonzero(rows)[-1] + 1 for rows in seen))
+    lengths = [int(np.flatnonzero(rows)[-1]) + 1 for rows in seen if rows.any()]
+    if not lengths:
+        raise ValueError("`data` must have real tokens. Received: only padding")
     return Report(
         [
-            _row(number, place, own, length)
+            _row(number, place, own, max(lengths))
             for number, (place, own) in enumerate(
                 zip(source.places, averages, strict=True)
             )
         ],
-        length,
+        max(lengths),
     )
 
 

@@ -1,5 +1,6 @@
 """`lengthen` and `shorten`: models for longer or shorter sequences."""
 
+import math
 from typing import Any
 
 import keras_hub
@@ -214,12 +215,16 @@ def _with_lengths(config, resized):
         return [_with_lengths(one, resized) for one in config]
     if not isinstance(config, dict):
         return config
-    return {
+    config = {
         name: resized(value)
         if name in _LENGTHS and value is not None
         else _with_lengths(value, resized)
         for name, value in config.items()
     }
+    factors = config.get("factors")  # of "factorized_dense"
+    if factors and math.prod(factors) < config["max_length"]:
+        config["factors"] = None
+    return config
 
 
 def _copy(source, target, change):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import keras_hub
+from keras import tree
 
 from keras_synth._backend.internals import replaced_call
 from keras_synth.surgery.places import (
@@ -52,8 +53,14 @@ class ModelStates:
             inputs = {k: x for k, x in inputs.items() if k in known}
         with _outputs_of(self.layers) as states:
             outputs = _named(model, model(inputs, training=training))
+        if not isinstance(inputs, dict):
+            names = [x.name for x in model.inputs]
+            inputs = dict(zip(names, tree.flatten(inputs), strict=True))
         return {
-            "hidden_states": states,
+            "hidden_states": [
+                (x, _padding_of("", x, inputs) if mask is None else mask)
+                for x, mask in states
+            ],
             "outputs": [
                 (outputs[name], _padding_of(name, outputs[name], inputs))
                 for name in self.widths
@@ -90,10 +97,11 @@ def _outputs_of(layers: list[Any]) -> Iterator[list[Any]]:
 
 def _named(model, outputs):
     """A model's outputs by their names."""
-    if isinstance(outputs, dict):
+    flat = tree.flatten(outputs)
+    if isinstance(outputs, dict) and len(flat) == len(outputs):
         return outputs
-    if isinstance(outputs, (list, tuple)):
-        return {str(i): x for i, x in enumerate(outputs)}
+    if isinstance(outputs, (dict, list, tuple)):
+        return {str(i): x for i, x in enumerate(flat)}
     is_backbone = isinstance(model, keras_hub.models.Backbone)
     return {"sequence_output" if is_backbone else "output": outputs}
 
@@ -102,7 +110,7 @@ def _padding_of(name, x, inputs):
     """The input that masks the padding of an output, or `None`."""
     side = name.removesuffix("sequence_output")
     mask = f"{side}padding_mask" if side != name else "padding_mask"
-    if not isinstance(inputs, dict) or mask not in inputs or len(x.shape) < 3:
+    if mask not in inputs or len(x.shape) < 3:
         return None
     lengths = {x.shape[1], inputs[mask].shape[1]}
     return inputs[mask] if len(lengths - {None}) < 2 else None

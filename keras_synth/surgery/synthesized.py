@@ -64,7 +64,11 @@ class SynthesizedBackbone(keras_hub.models.Backbone):
             dtype=dtype,
             **kwargs,
         )
-        layers = {layer.path: layer for layer in sublayers(graph)}
+        layers: dict[str, keras.Layer] = {}
+        # Layers without weights have no path, and parts of blocks have the
+        # same names.
+        for layer in (*sublayers(graph, recursive=False), *sublayers(graph)):
+            layers.setdefault(layer.path or layer.name, layer)
         for name, value in settings.items():
             setattr(self, name, value)
         for name, paths in parts.items():
@@ -185,7 +189,7 @@ def _attributes(backbone):
     }
     found["token_embedding"] = backbone.token_embedding
     settings, parts = {}, {}
-    inside = {id(layer): layer.path for layer in sublayers(backbone)}
+    inside = {id(x): x.path or x.name for x in sublayers(backbone)}
     for name, value in found.items():
         flat = tree.flatten(value)
         if flat and all(id(x) in inside for x in flat):

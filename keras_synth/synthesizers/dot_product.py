@@ -12,7 +12,7 @@ from keras_synth._backend.checks import (
     check_optional,
     check_positive,
 )
-from keras_synth._backend.tensors import axis_size, indices
+from keras_synth._backend.tensors import axis_size, cast_like, indices
 from keras_synth.attention.logits import Logits, float32
 from keras_synth.attention.projections import (
     Projections,
@@ -180,7 +180,8 @@ class DotProductSynthesizer(PairSynthesizer):
             queries = self.rotate(queries, places + start)
             places = indices(axis_size(keys, 1))
             keys = self.rotate(keys, places)
-        keys = repeated_heads(keys, self.num_heads)
+        # A policy of the query or the key alone can make them differ.
+        keys = cast_like(repeated_heads(keys, self.num_heads), queries)
         return Logits(queries * self.key_dim**-0.5, keys)
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:

@@ -83,7 +83,8 @@ class Synthesizer(Layer):
     ...             name="strength", shape=(self.num_heads,))
     ...
     ...     def call(self, query, keys=None, start=0, length=None):
-    ...         first = keras.ops.one_hot(0, length)  # (S,)
+    ...         first = keras.ops.one_hot(
+    ...             0, length, dtype=self.compute_dtype)  # (S,)
     ...         bias = self.strength[:, None, None] * first
     ...         return Logits(bias=bias[None])  # (1, H, 1, S)
     >>> layer = keras_synth.layers.SyntheticAttention(
@@ -307,13 +308,17 @@ class Synthesizer(Layer):
         return None
 
     def serialized(self) -> dict[str, Any]:
-        """Returns its config, without a dtype equal to the outer layer's."""
+        """Returns its config, without the dtype that the outer layer gives."""
         config = keras.saving.serialize_keras_object(self)
         owner = None if self._owner is None else self._owner()
         if owner is None:
             return config
-        dtype = "dtype", keras.dtype_policies.serialize(owner.dtype_policy)
-        own = {k: v for k, v in config["config"].items() if (k, v) != dtype}
+        given, own = owner.dtype_policy, dict(config["config"])
+        if isinstance(given, keras.dtype_policies.DTypePolicyMap) and self.path:
+            given = given[self.path]
+        given = keras.dtype_policies.serialize(given)
+        if _unnumbered(own.get("dtype")) == _unnumbered(given):
+            del own["dtype"]
         return {**config, "config": own}
 
     def get_config(self) -> dict[str, Any]:
@@ -325,6 +330,11 @@ class Synthesizer(Layer):
         if self.seed is not None:
             config["seed"] = self.seed
         return config
+
+
+def _unnumbered(config):
+    """A config without the number by which a file refers to it again."""
+    return {k: v for k, v in (config or {}).items() if k != "shared_object_id"}
 
 
 def with_dtype(config, dtype):

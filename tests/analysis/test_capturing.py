@@ -402,3 +402,29 @@ def test_each_side_is_cut_by_its_mask_wherever_padding_is():
 def test_inputs_without_a_sample_are_named(inputs, sample, words):
     with pytest.raises(ValueError, match=words):
         analysis.sample_of(inputs, sample)
+
+
+def test_tables_of_nested_models_are_all_there():
+    inputs, outputs = [], []
+    for length in (6, 9):
+        x = keras.Input((length, D))
+        layer = layers.SyntheticAttention(
+            H, 4, synthesizer="R", max_length=length, name="attention"
+        )
+        inputs.append(keras.Input((length, D)))
+        outputs.append(keras.Model(x, layer(x))(inputs[-1]))
+    found = analysis.tables(keras.Model(inputs, outputs))
+    assert {name: x.shape for name, x in found.items()} == {
+        "attention/synthesizer/R": (H, 6, 6),
+        "attention/synthesizer_1/R": (H, 9, 9),
+    }
+
+
+def test_inputs_of_another_length_are_not_cut():
+    inputs = {
+        "token_ids": IDS,
+        "padding_mask": MASK,
+        "mask_positions": np.array([[1, 2], [3, 4]]),
+    }
+    found = analysis.sample_of(inputs)
+    assert found["mask_positions"].tolist() == [[1, 2]]

@@ -1,10 +1,13 @@
 """The grid of runs: shared data, existing results, errors."""
 
 import csv
+import functools
+import importlib
 import json
 import os
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -59,6 +62,17 @@ def test_results_are_used_again_only_with_resume(compared):
     status, _, err = run(*words, "--output", folder, "--resume", execute=never)
     assert status == 0
     assert "4 of 4 are done" in err
+
+
+def test_a_trained_model_is_a_run_of_a_comparison(tmp_path):
+    words = [*SIZES, "--output", tmp_path]
+    pairs = ["--task", "pairs"]
+    status, _, err = run("train", *pairs, "--variant", "R", *words)
+    assert status == 0, err
+    words += ["--variants", "R", "--resume"]
+    status, _, err = run("compare", *pairs, *words, execute=None)
+    assert status == 0, err
+    assert "1 of 1 are done" in err
 
 
 @pytest.mark.once
@@ -247,6 +261,17 @@ def test_the_card_of_a_custom_variant_registers_it(own_module):
 
 
 @pytest.mark.once
+def test_two_classes_need_two_names(own_module):
+    (own_module / "others.py").write_text(OWN)
+    name = "own_parts:CosineSynthesizer + others:CosineSynthesizer"
+    words = [*PAIRS, "--variants", name, "--output", "out"]
+    status, _, err = run(*words, execute=None)
+    assert status == 2
+    assert "different names for different classes" in err
+    sys.modules.pop("others", None)
+
+
+@pytest.mark.once
 def test_a_function_that_makes_no_callbacks_is_an_error(own_module):
     known = [*PAIRS, "--variants", "V", "--output", "out"]
     for name, words in {
@@ -316,14 +341,76 @@ def test_the_models_of_a_script_are_compared(tmp_path):
     assert all(len(x["result"]["history"]["loss"]) == 3 for x in found)
 
 
+UNUSUAL = """
+import keras
+
+
+def build_model(variant):
+    head = keras.layers.Dense(2, "softmax", dtype="bfloat16")
+    model = keras.Sequential([head])
+    score = keras.metrics.F1Score()
+    model.compile("sgd", "categorical_crossentropy", metrics=[score])
+    return model
+"""
+
+
+def test_models_can_be_unbuilt_and_have_scores_of_several_numbers(
+    monkeypatch, tmp_path
+):
+    path = tmp_path / "unusual.py"
+    path.write_text(UNUSUAL)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(runs, "execute", execute_here)
+    made = importlib.import_module("unusual").build_model
+    data = np.eye(4, dtype="float32"), np.eye(2)[[0, 1, 0, 1]]
+    given = {
+        **dict.fromkeys(("train", "validation", "test"), data),
+        "batch_size": 2,
+        "score": "f1_score",
+        "folder": tmp_path / "out",
+    }
+    first = compare.run(made, ["V"], **given)
+    (weights,) = tmp_path.glob("out/initial/*.npz")
+    with np.load(weights) as file:
+        assert [(x.shape, x.dtype.name) for x in file.values()] == [
+            ((4, 2), "float32"),
+            ((2,), "float32"),
+        ]
+    (result,) = tmp_path.glob("out/runs/*.json")
+    result.unlink()
+    again = compare.run(made, ["V"], **given, resume=True)
+    assert again["score"].tolist() == first["score"].tolist()
+    # Code that no run executes can change.
+    path.write_text(f'{UNUSUAL}\n\nif __name__ == "__main__":\n    1 / 0\n')
+    monkeypatch.setattr(runs, "execute", None)
+    assert len(compare.run(made, ["V"], **given, resume=True)) == 1
+
+
+@pytest.mark.once
+def test_speed_and_losses_count_all_steps_of_an_execution(monkeypatch):
+    log = worker.Log(types.SimpleNamespace(), lambda event: None, "loss")
+    times = iter([0.0, 8.0, 8.0, 10.0])
+    monkeypatch.setattr(worker.time, "perf_counter", lambda: next(times))
+    for first, last in ((0, 7), (8, 9)):
+        log.on_train_batch_begin(first)
+        log.on_train_batch_end(last, {"loss": 1.0 + last})
+    assert log.seconds == [1.0, 1.0]
+    assert log.curve() == [[8, 8.0], [10, 10.0]]
+
+
 ARRAYS = np.ones((4, 2), "float32"), np.ones(4)
 KNOWN = dict.fromkeys(("train", "validation", "test"), ARRAYS)
 
 
 @pytest.mark.once
 def test_models_need_a_file_and_arrays_numbers(monkeypatch, tmp_path):
-    with pytest.raises(ValueError, match="%%writefile"):
-        compare.run(lambda variant: None, ["V"], **KNOWN)
+    for wrong in (
+        lambda variant: None,
+        functools.partial(run, 1),
+        eval("lambda variant: None", vars(own)),  # of a module
+    ):
+        with pytest.raises(ValueError, match="%%writefile"):
+            compare.run(wrong, ["V"], **KNOWN)
     monkeypatch.setenv(own.IN_WORKER, "1")
     with pytest.raises(RuntimeError, match="__main__"):
         compare.run(run, ["V"], **KNOWN)
@@ -402,7 +489,8 @@ def test_an_error_of_a_layer_is_said_without_its_arguments():
     [
         ("accuracy", None, True),
         ("mae", None, False),
-        ("mean_squared_error", None, False),
+        ("MSE", None, False),
+        ("bce", None, False),
         (None, None, False),
         ("mae", True, True),
         ("regret", False, False),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from arrays import normal, padding
 from assertions import close
-from backend import numpy, on_cpu
+from backend import numpy, on_cpu, only_on
 from cases import UNLIKE, H, K, N, T, layers_that, made, randomized
 from small_tasks import SIZES, VOCABULARY, task
 
@@ -415,3 +415,88 @@ def test_what_has_no_plain_form_is_named():
     wrapped(X[:, None])
     with pytest.raises(ValueError, match="contains 'synthetic_attention"):
         keras_synth.fold(wrapped, T, plain=True)
+
+
+# --- other layers, inputs and quantization ------------------------------------
+
+
+def embedded(synthesizer, text=False):
+    """Padded tokens, or texts of one length, and their vectors."""
+    if text:
+        x = keras.Input((), dtype="string")
+        ids = keras.layers.TextVectorization(
+            vocabulary=["a", "b", "c"], output_sequence_length=T
+        )(x)
+    else:
+        x = ids = keras.Input((T,), dtype="int32", name="tokens")
+    y = keras.layers.Embedding(9, 8, mask_zero=True)(ids)
+    return x, SyntheticAttention(H, K, synthesizer=synthesizer, max_length=T)(y)
+
+
+IDS = np.array([[1, 2, 0, 3, 0, 0, 0], [4, 5, 6, 0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("kind", ["list", "state"])
+def test_masks_of_lists_are_those_of_keras(kind):
+    x, y = embedded("R")
+    if kind == "list":
+        z = keras.layers.Attention()([y, y])
+        z = keras.layers.GlobalAveragePooling1D()(z)
+    else:
+        state = keras.layers.Dense(4)(y[:, 0])
+        z = keras.layers.LSTM(4)(y, initial_state=[state, state])
+    check(randomized(keras.Model(x, z)), IDS)
+
+
+def test_an_input_can_have_the_name_of_a_layer():
+    x = keras.Input((T, 8), name="features")
+    inner = keras.Sequential(
+        [keras.layers.Dense(8, name="features"), made("R")]
+    )
+    check(randomized(keras.Model(x, inner(x))), X)
+
+
+def test_an_empty_batch_is_one():
+    x, y = embedded("R+V")
+    plain = keras_synth.fold(keras.Model(x, y), plain=True)
+    assert plain(IDS[:0]).shape == (0, T, 8)
+
+
+def test_a_layer_that_reads_two_sequences_needs_a_model():
+    layer = SyntheticAttention(H, K, synthesizer="V")
+    layer(normal(2, T, 8), normal(2, 5, 6))
+    with pytest.raises(ValueError, match="functional model with an input for"):
+        keras_synth.fold(layer, plain=True)
+
+
+def test_what_is_quantized_afterwards_divides_nothing_by_nothing():
+    x, y = embedded("R")
+    y = SyntheticAttention(H, K, synthesizer="R", max_length=T)(
+        y, use_causal_mask=True
+    )
+    plain = keras_synth.fold(keras.Model(x, y), plain=True)
+    given = np.array([[0, 0, 0, 1, 2, 3, 4], [0] * T])
+    expected = numpy(plain(given))
+    plain.quantize("int8")
+    close(plain(given), expected, atol=0.1)
+
+
+@pytest.mark.each_backend
+@only_on("tensorflow", "others read no strings")
+@pytest.mark.parametrize("synthesizer", ["R", "R+V"])
+def test_vocabularies_and_texts_stay(synthesizer, tmp_path):
+    import tensorflow as tf
+
+    x, y = embedded(synthesizer, text=True)
+    model = keras.Model(x, y)
+    texts = tf.constant(["a b", "c", ""])
+    check(model, texts)
+    adapted = keras.layers.IntegerLookup()
+    adapted.adapt([3, 4, 5])
+    tokens = keras.Input((T,), dtype="int64")
+    y = keras.layers.Embedding(9, 8)(adapted(tokens))
+    model = keras.Model(tokens, made("R")(y))
+    ids = np.array([[3, 4, 5, 6, 3, 4, 5]])
+    for plain in (False, True):
+        folded = keras_synth.fold(model, T, plain=plain)
+        close(folded(ids), model(ids))

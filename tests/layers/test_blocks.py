@@ -202,3 +202,12 @@ def test_a_block_drops_summands_but_not_the_sum():
     is_dropped = np.abs(dropped) < 1e-6
     assert 0.1 < is_dropped.mean() < 0.9
     close(dropped[~is_dropped], 2 * added[~is_dropped], atol=1e-4)
+
+
+def test_an_initializer_can_be_a_function():
+    def halves(shape, dtype=None):
+        return ops.full(shape, 0.5, dtype)
+
+    layer = FeedForward(4, kernel_initializer=halves, bias_initializer=halves)
+    x = np.ones((1, 1, 2), "float32")
+    close(layer(x), [[[4 * 0.5 * 1.5 + 0.5] * 2]])

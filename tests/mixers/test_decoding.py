@@ -273,3 +273,19 @@ def test_attention_scores_are_those_of_both_attentions():
     for scores in (own, other):
         close(numpy(scores).sum(-1), 1)
     assert not np.triu(numpy(own)[0, 0], 1).any()
+
+
+@pytest.mark.each_backend
+@pytest.mark.parametrize("kind", [np.int64, np.array])
+def test_positions_of_numpy_are_checked_like_others(kind):
+    layer = mixers.get("R+V", H, K, N)
+    layer.build((None, None, D))
+    cache, x = layer.make_cache(3, 4), tokens(3)
+    with pytest.raises(ValueError, match=r"room for 4 tokens.*start=2"):
+        layer.call_with_cache(x, cache, kind(2))
+    with pytest.raises(ValueError, match=r"at least 0\. Received: -1"):
+        layer.call_with_cache(x, cache, kind(-1))
+    found, expected = (
+        layer.call_with_cache(x, cache, start)[0] for start in (kind(1), 1)
+    )
+    close(found, expected)

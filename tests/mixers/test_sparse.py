@@ -1,10 +1,11 @@
 """Sparse mixers: names, random blocks, equal layers, refusals."""
 
+import keras
 import numpy as np
 import pytest
 from arrays import normal, padding
 from assertions import close
-from backend import numpy
+from backend import numpy, only_on
 from cases import randomized
 
 from keras_synth import mixers
@@ -142,3 +143,19 @@ def test_caches_without_places_or_a_start_raise_errors():
     mixer = made("longformer(window=3)")
     with pytest.raises(ValueError, match=r"cross-attention.*Received"):
         mixer.call_with_cache(x, mixer.make_cache(B, 24))
+
+
+@pytest.mark.each_backend
+@only_on("tensorflow", "it has the format")
+def test_tensorflow_saves_an_array_of_pairs(tmp_path):
+    import tensorflow as tf
+
+    x = keras.Input((4, D))
+    layer = mixers.SyntheticAttention(
+        H, K, synthesizer="V", pattern=np.eye(4) > 0
+    )
+    model = keras.Model(x, layer(x))
+    tf.saved_model.save(model, tmp_path)
+    given = normal(2, 4, D)
+    found = tf.saved_model.load(tmp_path)(given)
+    close(found, model(given))

@@ -262,6 +262,7 @@ def test_wrong_arguments_of_a_language_model_are_errors():
     refused("0 prompts", model.generate, [])
     refused("max_sequence_length=12", model.generate, "a quick", max_length=13)
     refused("causal=True", language_model, causal=False)
+    refused("num_segments=2", language_model, num_segments=2)
     refused("positions", language_model, positions="relative")
     refused("(?i)sampler", model.compile, sampler="gready")
     assert model.generate("a quick", max_length=4)  # by the one before

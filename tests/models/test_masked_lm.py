@@ -186,3 +186,17 @@ def test_bad_input_is_an_error():
     byte_pairs = keras_hub.tokenizers.ByteTokenizer()
     with pytest.raises(ValueError, match="start_token"):
         models.SynthesizerMaskedLMPreprocessor(byte_pairs)
+
+
+def test_a_space_before_a_mask_is_a_part_of_what_is_hidden():
+    texts = ["the red fox runs", "the blue sea waves"] * 5
+    tokenizer = models.SynthesizerBytePairTokenizer.from_texts(texts, 300)
+    made = models.SynthesizerMaskedLMPreprocessor(tokenizer, 12)
+    backbone = small_tasks.backbone(
+        "masked_lm", vocabulary_size=300, max_sequence_length=12
+    )
+    lm = models.SynthesizerMaskedLM(backbone, made)
+    expected = [*map(int, tokenizer("the red fox"))]
+    expected[1] = tokenizer.mask_token_id
+    assert lm._with_masks("the <mask> fox") == expected
+    assert lm._with_masks("the<mask> fox") == expected

@@ -92,6 +92,11 @@ def test_compile_defaults_suit_training_from_scratch():
     assert model.loss.get_config()["from_logits"]
     probabilities = classifier(activation="softmax")
     assert not probabilities.loss.get_config()["from_logits"]
+    # Any form of a sigmoid.
+    single = models.SynthesizerTextClassifier(
+        model.backbone, 1, activation=keras.ops.sigmoid
+    )
+    assert not single.loss.get_config()["from_logits"]
 
 
 def test_arguments_that_do_not_fit_are_errors():

@@ -329,3 +329,37 @@ def test_saving_over_a_file_can_be_declined(tmp_path, monkeypatch):
     before = contents(tmp_path)
     model.save(tmp_path / "m.keras", overwrite=False)
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", ["classifier", "token_classifier"])
+def test_a_task_that_is_not_compiled_is_saved_and_loaded(kind, tmp_path):
+    model = task(kind)
+    made = type(model)(model.backbone, 2, compile=False)
+    made.save_to_preset(tmp_path)
+    loaded = type(model).from_preset(tmp_path, preprocessor=None, compile=False)
+    assert not loaded.compiled
+    assert_same_weights(made, loaded)
+
+
+@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
+def test_a_task_is_saved_after_a_file_of_keras_2(tmp_path):
+    model = task("classifier")
+    model.save(tmp_path / "model.h5")
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.compiled
+
+
+def test_a_map_of_policies_stays_that_of_the_backbone(tmp_path):
+    policies = keras.dtype_policies.DTypePolicyMap(
+        "mixed_bfloat16",
+        {".*token_embedding.*": keras.dtype_policies.DTypePolicy("float32")},
+    )
+    body = models.SynthesizerBackbone(
+        9, **SIZES, synthesizer="R", dtype=policies
+    )
+    model = models.SynthesizerTextClassifier(body, 2)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras").backbone
+    assert loaded.token_embedding.compute_dtype == "float32"
+    assert loaded.stack.blocks[0].compute_dtype == "bfloat16"

@@ -236,6 +236,8 @@ def test_a_softmax_is_scored_by_probabilities():
     nats = -np.log(np.take_along_axis(outputs, y[..., None], -1)[..., 0])
     loss, _ = model.evaluate(SENTENCES, numbers, batch_size=12, verbose=0)
     assert loss == pytest.approx(nats[weight > 0].mean(), rel=1e-4)
+    other = tagger(activation=keras.ops.softmax)
+    assert not other.loss.get_config()["from_logits"]
 
 
 def test_a_backbone_with_segments_is_trained():

@@ -17,6 +17,7 @@ from small_models import LENGTHS, MADE, TASKS, TEXTS, inputs_of, outputs
 
 from keras_synth import fold, surgery
 from keras_synth._backend.internals import sublayers
+from keras_synth.layers import SyntheticAttention
 
 made = functools.cache(small_models.made)
 
@@ -355,6 +356,55 @@ def test_conversions_that_cannot_be_used_are_refused(made, match, monkeypatch):
     monkeypatch.setattr(surgery.conversions, "CONVERSIONS", rows)
     with pytest.raises(ValueError, match=match):
         surgery.graft(of_blocks(), "V")
+
+
+def test_a_conversion_is_built(monkeypatch):
+    rows = dict(surgery.conversions.CONVERSIONS)
+    monkeypatch.setattr(surgery.conversions, "CONVERSIONS", rows)
+    surgery.register(Block, lambda block, clone: layers.Dense(8))
+    with pytest.raises(ValueError, match=r"must be built.*Dense"):
+        surgery.graft(of_blocks(), "V")
+
+
+def of_this_file(y, x):
+    return abs(y - x)
+
+
+@pytest.mark.parametrize(
+    "change", [fold, lambda model: surgery.graft(model, "V")]
+)
+@pytest.mark.parametrize("loss", ["mse", of_this_file, lambda y, x: abs(y - x)])
+def test_models_are_compiled_as_far_as_their_files_would_be(change, loss):
+    x = keras.Input((6, 8))
+    attention = SyntheticAttention(2, 4, synthesizer="V")
+    model = keras.Model(x, keras.Sequential([attention])(x))
+    model.compile("sgd", loss)
+    changed = change(model)
+    assert changed.compiled == (loss == "mse")
+    assert model.compiled
+    given = np.ones((1, 6, 8), "float32")
+    close(changed(given), model(given))
+
+
+def test_what_is_shared_stays_frozen():
+    """By a part that is trained, such as the head of a masked LM."""
+    model = made("BertMaskedLM")
+    model.backbone.trainable = False
+    try:
+        changed = surgery.graft(model, "V")
+    finally:
+        model.backbone.trainable = True
+    names = [w.path for w in changed.trainable_weights]
+    assert names
+    assert not [x for x in names if "token_embedding" in x]
+
+
+def test_attributes_without_weights_are_those_of_the_model():
+    bert = keras_hub.models.BertBackbone(9, 2, 2, 8, 8, dropout=0.5)
+    changed = surgery.graft(bert, "V")
+    again = type(changed).from_config(changed.get_config())
+    for each in (changed, again):
+        assert each.embeddings_dropout is each.get_layer("embeddings_dropout")
 
 
 class Plain(keras.Model):

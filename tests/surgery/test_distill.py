@@ -262,9 +262,62 @@ def test_labels_losses_and_other_inputs_are_refused():
     given = inputs()
     with pytest.raises(ValueError, match="take the place of labels"):
         training.fit(given, np.ones(B), verbose=0)
+    for way in (training.fit, training.evaluate):
+        with pytest.raises(ValueError, match=r"\(inputs, None, weights\)"):
+            way(given, sample_weight=np.ones(B), verbose=0)
     del given["segment_ids"]
     with pytest.raises(ValueError, match=r'Missing data.*"segment_ids"'):
         training(given)
     long = {name: np.ones((1, 10), "int32") for name in inputs()}
     with pytest.raises(ValueError, match="10 tokens are longer"):
         training(long)
+
+
+@pytest.mark.each_backend
+def test_a_t5_teaches_its_graft():
+    teacher = keras_hub.models.T5Backbone(50, 1, 2, 16, 32)
+    student = graft(teacher, "V", max_length=8)
+    ids = np.ones((2, 4), "int32")
+    given = {
+        f"{side}_{name}": ids
+        for side in ("encoder", "decoder")
+        for name in ("token_ids", "padding_mask")
+    }
+    before = numpy(teacher(given)["decoder_sequence_output"])
+    compiled(student, teacher, rate=0.1).fit(given, verbose=0)
+    close(teacher(given)["decoder_sequence_output"], before)
+
+
+def encoder(as_list):
+    """Inputs in a list, or attention that gets the mask by another name."""
+    ids = keras.Input((T,), dtype="int32", name="token_ids")
+    mask = keras.Input((T,), dtype="bool", name="padding_mask")
+    x = keras.layers.Embedding(30, 8)(ids)
+    attention = keras.layers.MultiHeadAttention(2, 4)
+    y = attention(x, x, attention_mask=mask[:, None])
+    named = {"token_ids": ids, "padding_mask": mask}
+    inputs = [ids, mask] if as_list else named
+    return keras.Model(inputs, keras.layers.LayerNormalization()(x + y))
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_padding_counts_nowhere_however_a_model_is_called(as_list):
+    teacher = encoder(as_list)
+    training = compiled(noisy(graft(teacher, "V"), 0.3), teacher)
+    first = {k: inputs()[k] for k in ("token_ids", "padding_mask")}
+    padded = np.where(first["padding_mask"], first["token_ids"], 7)
+    losses = []
+    for ids in (first["token_ids"], padded):
+        given = {**first, "token_ids": ids}
+        given = [*given.values()] if as_list else given
+        losses.append([*loss_of(training, given).values()])
+    close(losses[0], losses[1], atol=0, rtol=1e-5)
+
+
+def test_outputs_can_be_nested():
+    x = keras.Input((T, 8))
+    y = keras.layers.MultiHeadAttention(2, 4)(x, x)
+    teacher = keras.Model(x, {"a": [y, 2 * y], "b": x})
+    training = compiled(graft(teacher, "V"), teacher)
+    found = loss_of(training, np.ones((2, T, 8), "float32"))
+    assert found["loss"] < 1e-5

@@ -29,6 +29,14 @@ def backbone(synthesizer="R", length=N, **changes):
     return noisy(made, 1.0)
 
 
+def attention(synthesizer):
+    x = keras.Input((None, 4))
+    layer = layers.SyntheticAttention(
+        1, 4, synthesizer=synthesizer, max_length=N
+    )
+    return keras.Model(x, layer(x))
+
+
 def inputs(length):
     ids = np.random.default_rng(1).integers(1, 30, (2, length))
     return {"token_ids": ids, "padding_mask": np.ones_like(ids)}
@@ -165,6 +173,7 @@ def test_a_new_task_has_the_learning_rate_of_the_original(pretrained):
         (lambda: lengthen(fold(backbone()), M), "before `fold`"),
         (lambda: lengthen(backbone("linformer(rank=2)"), M), "self_attention"),
         (lambda: lengthen(backbone("FD"), M), "position_axes.*/B"),
+        (lambda: lengthen(attention("FD"), M), "position_axes.*/B"),
         (lambda: lengthen(keras.Sequential(), M), "no weights yet"),
     ],
 )

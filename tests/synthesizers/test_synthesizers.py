@@ -1,6 +1,8 @@
 """The results of synthesizers: keys, factors, tables."""
 
 import inspect
+import json
+import zipfile
 
 import keras
 import numpy as np
@@ -9,7 +11,7 @@ import reference
 from arrays import normal
 from assertions import close
 from backend import numpy
-from cases import D, H, T, each_case, shared
+from cases import D, H, K, N, T, each_case, shared
 from keras import ops
 
 from keras_synth.layers import SyntheticAttention
@@ -89,3 +91,38 @@ def test_the_update_of_lora_also_has_the_gain():
         rtol=1e-4,
         atol=1e-4,
     )
+
+
+def test_a_map_of_policies_comes_back_for_projections(tmp_path):
+    policies = keras.dtype_policies.DTypePolicyMap(
+        "float32", {".*query": keras.dtype_policies.DTypePolicy("bfloat16")}
+    )
+    x = keras.Input((T, D))
+    layer = SyntheticAttention(
+        H, K, synthesizer="R+V", max_length=N, dtype=policies
+    )
+    model = keras.Model(x, layer(x))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    found, expected = (
+        [w.dtype for w in each.weights] for each in (loaded, model)
+    )
+    assert found == expected
+    assert "bfloat16" in expected
+    given = normal(2, T, D)
+    close(loaded(given), model(given), atol=1e-6)
+
+
+def test_a_file_omits_the_dtype_that_the_layer_gives(tmp_path):
+    given = get("V", H, K, N, dtype="mixed_bfloat16")
+    x = keras.Input((T, D))
+    layer = SyntheticAttention(H, K, synthesizer=given, dtype="mixed_bfloat16")
+    keras.Model(x, layer(x)).save(tmp_path / "model.keras")
+    with zipfile.ZipFile(tmp_path / "model.keras") as file:
+        config = json.loads(file.read("config.json"))
+    (found,) = (
+        x["config"]["synthesizer"]
+        for x in config["config"]["layers"]
+        if "synthesizer" in x["config"]
+    )
+    assert "dtype" not in found["config"]

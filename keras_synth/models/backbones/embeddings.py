@@ -61,7 +61,8 @@ def token_embedding(arguments):
     them by `sqrt(d)`. T5's tokens have unit initial scale, because the output
     layer divides by `sqrt(d)`.
     """
-    hidden_dim, initializer = arguments["hidden_dim"], "uniform"
+    hidden_dim = check_positive("hidden_dim", arguments["hidden_dim"])
+    initializer = "uniform"
     if arguments["scale_output"]:
         initializer = keras.initializers.RandomNormal(stddev=1.0)
     elif arguments["positions"] == "sinusoidal":

@@ -87,6 +87,12 @@ class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
                 "A causal language model needs a backbone with causal=True. "
                 f"Received: causal={backbone.causal}"
             )
+        if backbone.num_segments:
+            raise ValueError(
+                "A causal language model decodes without segments. Make the "
+                "backbone with num_segments=0. Received: "
+                f"num_segments={backbone.num_segments}"
+            )
         check_fits(preprocessor, backbone)
         # === Layers ===
         self.backbone = backbone

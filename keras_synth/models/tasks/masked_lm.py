@@ -167,15 +167,19 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
     def _with_masks(self, text):
         """The ids of a text, including mask tokens."""
         tokenizer = self.preprocessor.tokenizer
-        first, *others = text.split(tokenizer.mask_token)
-        if not others:
+        *parts, last = text.split(tokenizer.mask_token)
+        if not parts:
             raise ValueError(
                 f"Each text must contain {tokenizer.mask_token}. Received: "
                 f"{text!r}"
             )
-        ids = [*map(int, tokenizer(first))]
-        for other in others:
-            ids += [tokenizer.mask_token_id, *map(int, tokenizer(other))]
+        if isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
+            # A space is part of the token after it, which is hidden.
+            parts = [part.removesuffix(" ") for part in parts]
+        ids = []
+        for part in parts:
+            ids += [*map(int, tokenizer(part)), tokenizer.mask_token_id]
+        ids += map(int, tokenizer(last))
         longest, count = self.preprocessor.sequence_length, len(ids) + 2
         if count > longest:
             raise ValueError(

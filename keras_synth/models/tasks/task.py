@@ -297,12 +297,12 @@ class TaskMixin(ModelMixin):
                     self.sampler
                 )
             # `clone_model` compiles a plain model, which ignores this entry.
-            (config["optimizer"] or config)["task"] = own
+            (config.get("optimizer") or config)["task"] = own
         return config
 
     def compile_from_config(self, config):
         # Keras does not do this for models that override `compile`.
-        own = (config["optimizer"] or config).get("task", {})
+        own = (config.get("optimizer") or config).get("task", {})
         config = with_public_optimizers(config)
         config = keras.saving.deserialize_keras_object(config)
         config.pop("task", None)
@@ -372,7 +372,11 @@ class TaskMixin(ModelMixin):
 @contextlib.contextmanager
 def _without_optimizer(model: Any) -> Iterator[None]:
     """Hides a compiled model's optimizer from saving and loading."""
-    optimizer, model.optimizer = model.optimizer, None
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        yield
+        return
+    model.optimizer = None
     try:
         yield
     finally:

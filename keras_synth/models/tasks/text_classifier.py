@@ -140,11 +140,11 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
             **kwargs: Other arguments of `keras.Model.compile`.
         """
         if self.num_classes == 1:
-            sigmoid = self.activation is keras.activations.sigmoid
+            has_logits = self.activation is keras.activations.linear
             if loss == "auto":
-                loss = keras.losses.BinaryCrossentropy(from_logits=not sigmoid)
+                loss = keras.losses.BinaryCrossentropy(from_logits=has_logits)
             if metrics == "auto" and is_binary(loss):
-                threshold = 0.5 if sigmoid else 0.0
+                threshold = 0.0 if has_logits else 0.5
                 metrics = [keras.metrics.BinaryAccuracy(threshold=threshold)]
             elif metrics == "auto":
                 metrics = [keras.metrics.MeanAbsoluteError()]

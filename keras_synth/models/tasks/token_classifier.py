@@ -136,7 +136,7 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
         """
         if loss == "auto":
             loss = keras.losses.SparseCategoricalCrossentropy(
-                from_logits=self.activation is not keras.activations.softmax,
+                from_logits=self.activation is keras.activations.linear,
                 reduction="mean_with_sample_weight",
             )
         if weighted_metrics == "auto":
