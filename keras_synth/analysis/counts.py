@@ -32,7 +32,8 @@ def multiplications(
     The count is for the formula without padding and causal masks: products of
     matrices and of pairs, and a division for each attention weight. Masks,
     biases, activations, normalisations, factors that scale a whole tensor and
-    padding of blocks do not count.
+    padding of blocks do not count. A block that several layers of a backbone
+    share, as in a grafted ALBERT, counts once.
 
     Your own class counts like its base class, unless you register a function
     `(layer, query_length, source_length)` for it. For a synthesizer the
