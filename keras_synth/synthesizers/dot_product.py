@@ -180,7 +180,7 @@ class DotProductSynthesizer(PairSynthesizer):
             queries = self.rotate(queries, places + start)
             places = indices(axis_size(keys, 1))
             keys = self.rotate(keys, places)
-        # A policy of the query or the key alone can make them differ.
+        # A policy of only the query or the key can make them differ.
         keys = cast_like(repeated_heads(keys, self.num_heads), queries)
         return Logits(queries * self.key_dim**-0.5, keys)
 
