@@ -1,5 +1,5 @@
-# A checkpoint should contain the layers in a list of a layer. They are left out,
-# and `restore` does not say so.
+# A checkpoint should contain the layers in a list of a layer. They are left
+# out, and `restore` does not say so.
 # Keras 3.15.1, TensorFlow 2.21.0.
 import tempfile
 

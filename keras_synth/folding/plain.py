@@ -52,8 +52,7 @@ def plain_model(model: keras.Layer, max_length: int | None) -> keras.Model:
     flat = keras.tree.flatten(inputs)
     graph = Graph(flat[0])
     graph._names |= {x.name for x in flat}
-    outputs = graph.call(model, inputs)
-    plain = keras.Model(inputs, outputs, name=model.name)
+    plain = keras.Model(inputs, graph.call(model, inputs), name=model.name)
     plain.trainable = False
     return plain
 
@@ -180,8 +179,8 @@ class Graph:
             ),
             model.input,
         )
-        flat = map(keras.tree.flatten, (places, inputs))
-        at = {id(place): x for place, x in zip(*flat, strict=True)}
+        pairs = map(keras.tree.flatten, (places, inputs))
+        at = {id(place): x for place, x in zip(*pairs, strict=True)}
         found: dict[int, Any] = {}
 
         def call(operation, *args, **kwargs):
@@ -241,10 +240,9 @@ class Graph:
     def constant(self, value: Any) -> Tensor:
         """Returns an array as a tensor, a weight of a stock layer.
 
-        Keras would write an array argument of an operation as text into the
-        config of the model. An array is the row of an `Embedding`. A single
-        number, which can be tiny, is that of a `PReLU`, which `quantize` and
-        converters do not round to integers.
+        Keras would write it as text into the config of the model. An array is
+        the row of an `Embedding`, a number that of a `PReLU`, which `quantize`
+        and converters do not round to integers.
         """
         value = np.ascontiguousarray(value, "float32")
         key = value.shape, value.tobytes()
