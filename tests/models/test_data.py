@@ -292,6 +292,10 @@ def test_names_of_classes_become_numbers_and_so_do_their_weights():
             task("classifier").fit(TEXTS, NAMES, class_weight=wrong)
         with pytest.raises(ValueError, match=r"different classes.*Received"):
             task("classifier").train_on_batch(TEXTS, NAMES, class_weight=wrong)
+    for kind in ("token_classifier", "causal_lm", "masked_lm"):
+        x, *y = examples(kind)
+        with pytest.raises(ValueError, match="one label for each example"):
+            task(kind).fit(x, *y[:1], class_weight={0: 1.0})
     single = small_task("classifier", num_classes=1, class_names=["no", "yes"])
     found = labels_of(
         single, TEXTS, ["no", "yes"] * 4, loss="binary_crossentropy"

@@ -112,8 +112,13 @@ def weights_of_numbers(
     task: Any, class_weight: Mapping[Any, float] | None
 ) -> Mapping[Any, float] | None:
     """Returns the `class_weight` of a classifier with numbers as keys."""
-    if class_weight is None or not hasattr(task, "num_classes"):
-        return class_weight
+    if class_weight is None:
+        return None
+    if len(task.output_shape) > 2:  # Keras has a weight for each token already
+        raise ValueError(
+            "`class_weight` needs one label for each example. Leave it out. "
+            f"Received: class_weight of a {type(task).__name__}"
+        )
     count, class_names = max(2, task.num_classes), task.class_names
     known: dict[Any, int] = {at: at for at in range(count)}
     known |= {name: at for at, name in enumerate(class_names or ())}
