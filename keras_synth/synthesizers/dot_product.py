@@ -180,8 +180,9 @@ class DotProductSynthesizer(PairSynthesizer):
             queries = self.rotate(queries, places + start)
             places = indices(axis_size(keys, 1))
             keys = self.rotate(keys, places)
-        # A policy of only the query or the key can make them differ.
-        keys = cast_like(repeated_heads(keys, self.num_heads), queries)
+        keys = repeated_heads(keys, self.num_heads)
+        if keys.dtype != queries.dtype:  # by a policy of only one of them
+            keys = cast_like(keys, queries)
         return Logits(queries * self.key_dim**-0.5, keys)
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:

@@ -121,7 +121,7 @@ ERRORS = {
     "compare --data none.csv": "There is no file or folder none.csv",
     "compare --task translation --variants linformer": "causal",
     "compare --init nowhere": "--init must be a preset",
-    "compare --examples 64 --batch-size 999": "too few training examples",
+    "compare --examples 64 --batch-size 999": "train examples are too few",
     "compare --backends theano": "invalid choice",
     "compare --examples 64 --callbacks nothing": "--callbacks must be MODULE",
     "compare --variants nowhere:Mine": "No module named 'nowhere'",
