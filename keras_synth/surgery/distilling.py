@@ -4,11 +4,10 @@ import math
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_synth._backend.execution import without_gradients
-from keras_synth.surgery.observing import as_array
+from keras_synth.surgery.observing import are_texts, read_texts
 from keras_synth.surgery.states import ModelStates
 
 
@@ -159,7 +158,7 @@ class Distillation(keras.Model):
         # Before JAX hands over the weights.
         _check_no_labels(y, kwargs.get("sample_weight"))
         validation = kwargs.get("validation_data")
-        if _are_texts(validation) and not isinstance(validation, tuple):
+        if are_texts(validation) and not isinstance(validation, tuple):
             kwargs["validation_data"] = (self._inputs(validation),)
         elif isinstance(validation, tuple):
             first, *others = validation
@@ -174,13 +173,9 @@ class Distillation(keras.Model):
     def _inputs(self, x):
         """Texts as inputs of the student; other data unchanged."""
         preprocessor = getattr(self.student, "preprocessor", None)
-        if preprocessor is None or not _are_texts(x):
+        if preprocessor is None or not are_texts(x):
             return x
-        columns = [list(column) for column in _columns(x)]
-        pair = tuple(columns) if isinstance(x, tuple) else columns[0]
-        made = preprocessor(pair, None)
-        made = made[0] if isinstance(made, tuple) else made
-        return keras.tree.map_structure(as_array, made)
+        return read_texts(preprocessor, x)
 
     def call(self, inputs, training=None):
         states = self._of_student(inputs, bool(training) and self._dropout)
@@ -264,18 +259,6 @@ def _checked_shares(**shares):
             "above 0. Received: both 0"
         )
     return wanted
-
-
-def _columns(x):
-    return x if isinstance(x, tuple) else (x,)
-
-
-def _are_texts(x):
-    return all(
-        (isinstance(column, (list, np.ndarray)) or hasattr(column, "to_list"))
-        and all(isinstance(text, str) for text in column)
-        for column in _columns(x)
-    )
 
 
 def _check_no_labels(y, sample_weight=None):

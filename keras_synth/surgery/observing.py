@@ -86,15 +86,19 @@ class _Watcher(Recorder):
 def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
     """Yields batches of a model's inputs: arrays by their names, checked.
 
-    `data` are arrays of the inputs, texts if the model has a preprocessor, or
-    an iterable of such batches, or of tuples that begin with one.
+    `data` are arrays of the inputs; texts, or a tuple of columns of them for
+    pairs, if the model has a preprocessor; or an iterable of such batches, or
+    of tuples that begin with one.
     """
+    preprocessor = getattr(model, "preprocessor", None)
     if hasattr(data, "to_list"):  # a column of pandas
         data = data.to_list()
     if isinstance(data, str) or not isinstance(data, Iterable):
         data = [data]
     elif isinstance(data, dict):
         data = {name: as_array(x) for name, x in data.items()}
+    elif isinstance(data, tuple) and preprocessor and are_texts(data):
+        data = read_texts(preprocessor, data)
     elif isinstance(data, (list, tuple)):
         if all(isinstance(x, str) for x in data):
             data = np.asarray(data)
@@ -104,6 +108,25 @@ def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
             data = dict(zip(_inputs(model), data, strict=True))
     for batch in averages.batches(data):
         yield _checked(model, batch)
+
+
+def are_texts(x: Any) -> bool:
+    """Whether it is a column of texts, or a tuple of columns."""
+    return all(
+        (isinstance(column, (list, np.ndarray)) or hasattr(column, "to_list"))
+        and all(isinstance(text, str) for text in column)
+        for column in (x if isinstance(x, tuple) else (x,))
+    )
+
+
+def read_texts(preprocessor: Any, texts: Any) -> Any:
+    """Returns a model's inputs for a column of texts, or a tuple of them."""
+    if isinstance(texts, tuple):
+        made = preprocessor(tuple(map(list, texts)), None)
+    else:
+        made = preprocessor(list(texts), None)
+    made = made[0] if isinstance(made, tuple) else made
+    return keras.tree.map_structure(as_array, made)
 
 
 def _inputs(model):

@@ -44,9 +44,10 @@ def synthesize(
 
     Args:
         model: See `graft`.
-        data: Arrays of the model's inputs, texts if it has a preprocessor, or
-            an iterable of such batches. A few thousand sequences are enough.
-            They are read once, or several times for `"D"`.
+        data: Arrays of the model's inputs; texts, or a tuple of two columns of
+            them for pairs, if it has a preprocessor; or an iterable of such
+            batches. A few thousand sequences are enough. They are read once,
+            or several times for `"D"`.
         heads: Fraction of all heads, from 0.0 to 1.0; or an integer, their
             number. Not used if `by` has pairs.
         to: String, the replacement, see above.

@@ -489,6 +489,8 @@ def test_texts_are_data():
         close(training.evaluate(pair, verbose=0)[0], expected)
     found = surgery.report(made("BertTextClassifier"), pd.Series(TEXTS))
     assert len(found.rows) == 2
+    both = surgery.report(made("BertTextClassifier"), pair)
+    assert both.length > found.length
 
 
 def test_lengths_of_tasks_of_kerashub_change():
