@@ -211,6 +211,29 @@ def test_your_own_names_work_like_other_names():
         get("nearst")
 
 
+@keras.saving.register_keras_serializable(package="tests_registry")
+class Power(keras_synth.mixers.normalizers.Normalizer):
+    elementwise = True
+
+    def __init__(self, exponent):
+        self.exponent = exponent
+
+    def weights(self, logits, count=None):
+        return keras.ops.relu(logits) ** self.exponent
+
+    def get_config(self):
+        return {"exponent": self.exponent}
+
+
+def test_a_normalizer_with_a_required_option_is_saved():
+    keras_synth.register("power", Power)
+    layer = SyntheticAttention(
+        H, K, synthesizer="V", normalizer="power(exponent=3.0)"
+    )
+    again = SyntheticAttention.from_config(layer.get_config())
+    assert again.normalizer == layer.normalizer
+
+
 @pytest.mark.once
 def test_other_names_and_classes_are_errors():
     keras_synth.register("nearest", Identity)

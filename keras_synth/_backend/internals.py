@@ -108,7 +108,7 @@ def cloned(model: keras.Model, clone: Callable[[Any], Any]) -> keras.Model:
         model.compiled = compiled
     if compiled:
         with (
-            contextlib.suppress(TypeError, ValueError),
+            contextlib.suppress(TypeError, ValueError, NotImplementedError),
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("ignore")  # of lambdas, which no file keeps
@@ -147,6 +147,10 @@ def kept_variables(model: Any) -> Iterator[None]:
     if JAX is None:
         yield
         return
+    # A step on a single batch leaves its state, which is older than weights
+    # that were set since.
+    model.jax_state_sync()
+    model._jax_state = None  # versions without this attribute ignore it
     optimizer = getattr(model, "optimizer", None)
     variables = [*model.variables, *model.metrics_variables]
     variables += [] if optimizer is None else optimizer.variables
@@ -154,8 +158,11 @@ def kept_variables(model: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        model.jax_state_sync()
-        model._jax_state = None  # versions without this attribute ignore it
+        with contextlib.suppress(
+            ValueError
+        ):  # of an optimizer built for others
+            model.jax_state_sync()
+        model._jax_state = None
         for variable, value in kept:
             if is_empty(variable) and not value.is_deleted():
                 variable.assign(value)

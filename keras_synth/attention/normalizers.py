@@ -81,7 +81,7 @@ class Normalizer:
     def serialized(self) -> Any:
         """Returns its name, or its config if the name is not registered."""
         entry = NORMALIZERS.find(self.name)
-        if entry and entry.cls is type(self) and self == entry.cls():
+        if entry and entry.cls is type(self) and not self.get_config():
             return self.name
         return keras.saving.serialize_keras_object(self)
 

@@ -26,6 +26,7 @@ LOWER = """
     loss error perplexity crossentropy bce nll mae mse rmse mape msle hinge
     poisson divergence kld cosh false_
 """.split()
+_MAIN = "__name__ == '__main__'"
 _sources: dict[str, str] = {}  # of registered names
 _OWN = re.compile(r"\b([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
@@ -187,13 +188,11 @@ def digest_of_script(path):
     It does not depend on comments, nor on the code below
     `if __name__ == "__main__":`, which no run executes.
     """
-    tree = ast.parse(pathlib.Path(path).read_bytes())
-    tree.body = [
-        x
-        for x in tree.body
-        if not (isinstance(x, ast.If) and "__name__" in ast.unparse(x.test))
-    ]
-    return digest(ast.unparse(tree))
+    code = []
+    for part in ast.parse(pathlib.Path(path).read_bytes()).body:
+        is_main = isinstance(part, ast.If) and ast.unparse(part.test) == _MAIN
+        code += part.orelse if is_main else [part]
+    return digest([*map(ast.unparse, code)])
 
 
 def write(folder, name, splits, batch_size):

@@ -93,7 +93,8 @@ class Log(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         loss, now = float(logs["loss"]), time.perf_counter()
-        steps = batch + 1 - self.first  # `steps_per_execution`
+        # One, or `steps_per_execution` up to the end of the epoch.
+        steps = min(batch + 1, self.params["steps"]) - self.first
         self.done += steps
         self.seconds.append((now - self.began) / steps)
         self.losses.append((self.done, loss))

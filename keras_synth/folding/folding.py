@@ -14,8 +14,8 @@ from keras_synth.attention.positions import shortest
 from keras_synth.folding.plain import check_plain, plain_model
 from keras_synth.folding.synthesizers import (
     copy_variables,
+    copy_vocabulary,
     fold_synthesizer,
-    has_vocabulary,
 )
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.mixers import Mixer, SyntheticAttention
@@ -141,10 +141,9 @@ class Folding:
         """Returns the folded layer, before its weights are copied."""
         if keras.saving.get_registered_name(type(layer)) in _CLONED:
             return cloned(layer, self.rebuilt)
-        if has_vocabulary(layer):
-            return layer
         config = {**folded_config(layer, self), **options}
         folded = type(layer).from_config(config)
+        copy_vocabulary(layer, folded)
         if not getattr(folded, "built", True):  # operations are not
             folded.build_from_config(layer.get_build_config())
         keep_sampler(layer, folded)

@@ -13,7 +13,7 @@ from keras_synth._backend.internals import keras_mask, set_keras_mask, sublayers
 from keras_synth._backend.keras_layers import EinsumDense
 from keras_synth.attention.projections import FixedEinsumDense
 from keras_synth.folding.plain_masks import attach_mask, masks_of_call
-from keras_synth.folding.synthesizers import copy_variables, has_vocabulary
+from keras_synth.folding.synthesizers import copy_variables, copy_vocabulary
 from keras_synth.types import Tensor
 
 # An input whose length counts hidden tokens, not those of a sequence.
@@ -37,7 +37,7 @@ def plain_model(model: keras.Layer, max_length: int | None) -> keras.Model:
             raise ValueError(
                 "The plain form of a layer reads one sequence. Make a "
                 "functional model with an input for each, and fold that. "
-                f"Received: {model!r}, built for shapes {sorted(shapes)}"
+                f"Received: {model!r}, built for shapes {[*shapes]}"
             )
         x = keras.Input(shapes.pop()[1:])
         model = keras.Model(x, model(x), name=model.name)
@@ -210,11 +210,10 @@ class Graph:
         """
         copy = self._copies.get(id(layer))
         is_new = copy is None
-        if is_new and has_vocabulary(layer):
-            copy = self._copies[id(layer)] = layer
-        elif is_new:
+        if is_new:
             config = {**layer.get_config(), "name": self._name(layer)}
             copy = self._copies[id(layer)] = _stock(layer).from_config(config)
+            copy_vocabulary(layer, copy)
         args, kwargs = keras.tree.map_structure(
             lambda x: self.constant(x) if isinstance(x, np.ndarray) else x,
             (args, kwargs),

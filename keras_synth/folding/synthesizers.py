@@ -1,6 +1,7 @@
 """`folded_synthesizer`: synthesizers for inference."""
 
 import functools
+import tempfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -271,9 +272,9 @@ def _fitted(value, shape):
     return np.broadcast_to(value[tuple(map(slice, shape))], shape)
 
 
-def has_vocabulary(layer):
-    """Whether a layer has adapted itself to data, but not in weights.
-
-    A lookup layer does. Its config lacks the vocabulary.
-    """
-    return hasattr(layer, "adapt") and not layer.weights
+def copy_vocabulary(source, target):
+    """Copies what a lookup layer has learned, which is not a weight."""
+    if hasattr(source, "adapt") and hasattr(source, "save_assets"):
+        with tempfile.TemporaryDirectory() as folder:
+            source.save_assets(folder)
+            target.load_assets(folder)

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import may_be_equal
-from keras_synth._backend.execution import known_to_compilers
+from keras_synth._backend.frameworks import TORCH
 from keras_synth._backend.tensors import indices
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
@@ -23,10 +23,13 @@ FLAT = AttentionAxes(None, 3)
 OBSERVER = contextvars.ContextVar("observer", default=None)
 
 
-@known_to_compilers
 def observer():
-    """Returns the function that replaces `_call_flat` here, or `None`."""
-    return OBSERVER.get()
+    """Returns the function that replaces `_call_flat` here, or `None`.
+
+    PyTorch's compiler cannot keep such a function.
+    """
+    compiles = TORCH is not None and TORCH.compiler.is_compiling()
+    return None if compiles else OBSERVER.get()
 
 
 class Call(NamedTuple):

@@ -8,7 +8,7 @@ import keras_hub
 
 from keras_synth._backend.internals import cloned, set_trainable, sublayers
 from keras_synth.folding.folding import keep_sampler
-from keras_synth.folding.synthesizers import copy_variables, has_vocabulary
+from keras_synth.folding.synthesizers import copy_variables
 from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.models.tasks.folding import shortened
 from keras_synth.surgery.synthesized import TASKS, backbone_like
@@ -120,7 +120,8 @@ class Copy:
         return made
 
     def _same(self, layer):
-        if has_vocabulary(layer):
+        # Vocabularies of lookup layers are not weights.
+        if hasattr(layer, "adapt") and not layer.weights:
             return layer
         made = type(layer).from_config(layer.get_config())
         shapes = layer.get_build_config() if layer.built else None
@@ -160,15 +161,12 @@ class Copy:
                 )
 
     def _copy_trainable(self, model):
-        # From the outside in, because a layer sets all its parts. A new layer
-        # has new parts, which its config does not freeze.
+        # A layer sets all its parts, so they come after all layers around
+        # them, which have more parts. A new layer has new parts, which its
+        # config does not freeze.
         found = [x for x in (model, *sublayers(model)) if id(x) in self.twins]
-        for layer in found:
+        for layer in sorted(found, key=lambda x: -len(sublayers(x))):
             set_trainable(self.twins[id(layer)][1], layer.trainable)
-        # Another layer around a shared part can have made it trainable.
-        for layer in found:
-            if not layer.trainable:
-                set_trainable(self.twins[id(layer)][1], False)
 
 
 def is_graph(layer: Any) -> bool:

@@ -222,7 +222,7 @@ def _with_lengths(config, resized):
         for name, value in config.items()
     }
     factors = config.get("factors")  # of "factorized_dense"
-    if factors and math.prod(factors) < config["max_length"]:
+    if factors and math.prod(factors) < config.get("max_length", 0):
         config["factors"] = None
     return config
 

@@ -110,7 +110,7 @@ def _padding_of(name, x, inputs):
     """The input that masks the padding of an output, or `None`."""
     side = name.removesuffix("sequence_output")
     mask = f"{side}padding_mask" if side != name else "padding_mask"
-    if mask not in inputs or len(x.shape) < 3:
+    if mask not in inputs or min(len(x.shape) - 1, inputs[mask].ndim) < 2:
         return None
     lengths = {x.shape[1], inputs[mask].shape[1]}
     return inputs[mask] if len(lengths - {None}) < 2 else None

@@ -3,7 +3,6 @@
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import (
@@ -202,7 +201,7 @@ def rotation(positions, width, max_wavelength):
     These are `(T,)` or `(B, T)`, the results float32 `(T, 1, width / 2)` or
     `(B, T, 1, width / 2)`.
     """
-    speeds = np.power(float(max_wavelength), -np.arange(0, width, 2) / width)
+    speeds = [float(max_wavelength) ** (-i / width) for i in range(0, width, 2)]
     positions = ops.cast(positions, "float32")[..., None, None]
     angles = positions * ops.convert_to_tensor(speeds, "float32")
     return ops.cos(angles), ops.sin(angles)

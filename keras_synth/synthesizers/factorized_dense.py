@@ -106,7 +106,7 @@ class FactorizedDenseSynthesizer(TokenSynthesizer):
         rows = self._factor(features, self.A, self.b_A)  # (B, H, T, a)
         columns = self._factor(features, self.B, self.b_B)  # (B, H, T, b)
         products = rows[..., :, None] * columns[..., None, :]
-        shape = (*ops.shape(rows)[:-1], math.prod(self.factors))
+        shape = (*ops.shape(rows)[:-1], self.factors[0] * self.factors[1])
         products = ops.reshape(products, shape)[..., : self.max_length]
         return Logits(bias=self.window(products, 3, 0, source_length))
 

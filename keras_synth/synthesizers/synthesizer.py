@@ -225,8 +225,12 @@ class Synthesizer(Layer):
         if not self.built or self.activity_regularizer is not None:
             return self
         # Hooks of PyTorch's modules need the call of the layer.
-        hooks = getattr(self, "_forward_hooks", None)
-        hooks = hooks or getattr(self, "_forward_pre_hooks", None)
+        hooks = (
+            getattr(self, "_forward_hooks", None)
+            or getattr(self, "_forward_pre_hooks", None)
+            or getattr(self, "_backward_hooks", None)
+            or getattr(self, "_backward_pre_hooks", None)
+        )
         if hooks or self._is_filled_in:
             return self
         dtype = keras.backend.standardize_dtype(query.dtype)
@@ -334,7 +338,9 @@ class Synthesizer(Layer):
 
 def _unnumbered(config):
     """A config without the number by which a file refers to it again."""
-    return {k: v for k, v in (config or {}).items() if k != "shared_object_id"}
+    if not isinstance(config, dict):
+        return config
+    return {k: v for k, v in config.items() if k != "shared_object_id"}
 
 
 def with_dtype(config, dtype):

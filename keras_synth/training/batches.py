@@ -25,9 +25,10 @@ class EpochBatches(keras.utils.PyDataset):
         seed: Non-negative integer. The same seed makes the same batches on all
             backends.
         epoch: Non-negative integer, the first epoch; an attribute that
-            increases with each pass. Keras may iterate once before the first
-            epoch. For exact numbers, set `epoch` in a callback's
-            `on_epoch_begin`.
+            `on_epoch_end` increases. Keras calls it after each epoch, and may
+            iterate once before the first one. For exact numbers, set `epoch` in
+            a callback's `on_epoch_begin`. In your own loop, call
+            `on_epoch_end` after each pass.
 
     Example:
 

@@ -384,6 +384,9 @@ def test_models_can_be_unbuilt_and_have_scores_of_several_numbers(
     path.write_text(f'{UNUSUAL}\n\nif __name__ == "__main__":\n    1 / 0\n')
     monkeypatch.setattr(runs, "execute", None)
     assert len(compare.run(made, ["V"], **given, resume=True)) == 1
+    known = own.digest_of_script(path)
+    path.write_text(f"{path.read_text()}else:\n    UNITS = 4\n")
+    assert own.digest_of_script(path) != known
 
 
 @pytest.mark.once
@@ -391,11 +394,12 @@ def test_speed_and_losses_count_all_steps_of_an_execution(monkeypatch):
     log = worker.Log(types.SimpleNamespace(), lambda event: None, "loss")
     times = iter([0.0, 8.0, 8.0, 10.0])
     monkeypatch.setattr(worker.time, "perf_counter", lambda: next(times))
-    for first, last in ((0, 7), (8, 9)):
+    log.set_params({"steps": 10})
+    for first, last in ((0, 7), (8, 15)):
         log.on_train_batch_begin(first)
-        log.on_train_batch_end(last, {"loss": 1.0 + last})
+        log.on_train_batch_end(last, {"loss": 1.0 + first})
     assert log.seconds == [1.0, 1.0]
-    assert log.curve() == [[8, 8.0], [10, 10.0]]
+    assert log.curve() == [[8, 1.0], [10, 9.0]]
 
 
 ARRAYS = np.ones((4, 2), "float32"), np.ones(4)

@@ -11,7 +11,7 @@ from backend import numpy
 from cases import MIXERS, D, H, K, N, T
 from places import ROOT
 
-from keras_synth import mixers
+from keras_synth import analysis, mixers
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 
 if keras.backend.backend() != "torch":
@@ -146,3 +146,23 @@ def test_a_layer_that_casts_its_input_keeps_a_mask_of_keras(fullgraph):
     options = {"fullgraph": fullgraph, "backend": "eager"}
     call = torch.compile(lambda x: layer(x, attention_mask=pairs), **options)
     equal(call(x), expected)
+
+
+@pytest.mark.parametrize("name", ["FD", "V(rotary=True)"])
+def test_a_layer_is_one_graph_by_itself(name):
+    layer = mixers.get(name, H, K, N)
+    x = torch.tensor(normal(B, T, D))
+    expected = layer(x)
+    compiled = torch.compile(layer, fullgraph=True, backend="eager")
+    close(compiled(x), expected)
+
+
+def test_a_call_that_is_compiled_within_a_capture_is_not_captured():
+    layer = mixers.get("V", H, K, N)
+    x = torch.tensor(normal(B, T, D))
+    expected = layer(x)
+    compiled = torch.compile(layer, fullgraph=True, backend="eager")
+    with analysis.capture() as seen:
+        found = compiled(x)
+    close(found, expected)
+    assert not seen

@@ -414,6 +414,20 @@ def test_a_wrong_batch_leaves_the_model_its_weights(way):
     close(model.get_weights(), before, atol=1e-6, rtol=1e-4)
 
 
+@pytest.mark.each_backend
+def test_an_error_after_a_single_batch_keeps_weights_that_were_set():
+    model = small_task("classifier", preprocess=False)
+    ids = np.ones((4, 8), "int32")
+    x = {"token_ids": ids, "padding_mask": ids}
+    model.train_on_batch(x, np.zeros(4))
+    model.set_weights([w + 1.0 for w in model.get_weights()])
+    before = model.get_weights()
+    long = dict.fromkeys(x, np.ones((4, 99), "int32"))
+    with pytest.raises(ValueError, match="99"):
+        model.predict(long, verbose=0)
+    equal(model.get_weights(), before)
+
+
 # Texts
 
 

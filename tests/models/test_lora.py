@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from assertions import close, equal
 from backend import numpy
+from every_task import task
 from noise import drawn
 
 from keras_synth import models
@@ -132,6 +133,23 @@ def test_a_task_that_has_generated_uses_the_updates():
     assert (numpy(after) != numpy(before)).any()
     model.compile(sampler="greedy")
     equal(model.generate(prompts, stop_token_ids=None)["token_ids"], after)
+
+
+@pytest.mark.each_backend
+def test_whatever_was_compiled_first_uses_the_updates():
+    model = task("token_classifier")
+    sentences = [["the", "film"], ["a", "plot"]]
+    model.tag(sentences)
+    model.backbone.enable_lora(2)
+    for weight in model.backbone.trainable_weights:
+        weight.assign(np.random.default_rng(0).normal(size=weight.shape))
+    features = model.preprocessor(sentences, [[0, 0]] * 2)[0]
+    expected = numpy(model(features))
+    for way in (model.predict_on_batch, model.predict):
+        close(way(sentences), expected)
+    found = model.tag(sentences)
+    model.compile()
+    assert model.tag(sentences) == found
 
 
 def test_whole_files_contain_the_sum_and_training_continues(tmp_path):

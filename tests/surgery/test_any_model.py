@@ -399,6 +399,15 @@ def test_what_is_shared_stays_frozen():
     assert not [x for x in names if "token_embedding" in x]
 
 
+def test_blocks_that_are_trained_in_a_frozen_backbone_stay_so():
+    bert = keras_hub.models.BertBackbone(9, 2, 2, 8, 8)
+    model = keras_hub.models.BertTextClassifier(bert, num_classes=2)
+    bert.trainable = False
+    bert.transformer_layers[-1].trainable = True
+    changed = surgery.graft(model, "V")
+    assert len(changed.trainable_weights) == len(model.trainable_weights)
+
+
 def test_attributes_without_weights_are_those_of_the_model():
     bert = keras_hub.models.BertBackbone(9, 2, 2, 8, 8, dropout=0.5)
     changed = surgery.graft(bert, "V")

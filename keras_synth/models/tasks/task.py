@@ -175,7 +175,6 @@ class TaskMixin(ModelMixin):
             call = getattr(super(), method)
         else:
             call = functools.partial(getattr(keras.Model, method), self)
-        self._forget_other_variables()
         with kept_variables(self):
             return call(**kwargs)
 
@@ -317,7 +316,16 @@ class TaskMixin(ModelMixin):
     def make_train_function(self, force: bool = False) -> Any:
         # TensorFlow traces a step that makes variables twice.
         self._build_optimizer()
+        self._forget_other_variables()
         return super().make_train_function(force)
+
+    def make_test_function(self, force: bool = False) -> Any:
+        self._forget_other_variables()
+        return super().make_test_function(force)
+
+    def make_predict_function(self, force: bool = False) -> Any:
+        self._forget_other_variables()
+        return super().make_predict_function(force)
 
     def _build_optimizer(self):
         if self.optimizer is not None and not self.optimizer.built:
