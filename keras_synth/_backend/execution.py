@@ -55,6 +55,15 @@ def known_to_compilers(function):
     return TORCH.compiler.assume_constant_result(function)
 
 
+def value_here(variable):
+    """The value of a context variable, or `None` in code that PyTorch compiles.
+
+    A compiler cannot keep the value.
+    """
+    compiles = TORCH is not None and TORCH.compiler.is_compiling()
+    return None if compiles else variable.get()
+
+
 def without_gradients():
     """Returns a context in which PyTorch stores nothing for gradients.
 

@@ -8,7 +8,6 @@ import keras
 from keras import ops
 
 from keras_synth._backend.checks import may_be_equal
-from keras_synth._backend.frameworks import TORCH
 from keras_synth._backend.tensors import indices
 from keras_synth.attention import masks
 from keras_synth.attention.axes import AttentionAxes
@@ -21,15 +20,6 @@ FLAT = AttentionAxes(None, 3)
 # A function of a mixer and its `Call` that replaces `_call_flat`, or `None`.
 # Each thread and each context of asynchronous code has its own.
 OBSERVER = contextvars.ContextVar("observer", default=None)
-
-
-def observer():
-    """Returns the function that replaces `_call_flat` here, or `None`.
-
-    PyTorch's compiler cannot keep such a function.
-    """
-    compiles = TORCH is not None and TORCH.compiler.is_compiling()
-    return None if compiles else OBSERVER.get()
 
 
 class Call(NamedTuple):

@@ -5,12 +5,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.execution import is_placeholder
+from keras_synth._backend.execution import is_placeholder, value_here
 from keras_synth._backend.internals import as_input
 from keras_synth._backend.layer import Layer
 from keras_synth.attention import masks
 from keras_synth.attention.positions import as_position
 from keras_synth.mixers.call import (
+    OBSERVER,
     by_name,
     check_cache,
     check_dtype,
@@ -19,7 +20,6 @@ from keras_synth.mixers.call import (
     checked_axes,
     is_padding,
     normalized,
-    observer,
     of_cache,
 )
 from keras_synth.types import Size, Tensor, WeightAxes
@@ -173,7 +173,7 @@ class Mixer(Layer):
             with_scores=return_attention_scores,
             training=training,
         )
-        observe = observer()
+        observe = value_here(OBSERVER)
         output = observe(self, call) if observe else self._call_flat(call)
         if not return_attention_scores:
             return axes.unflatten(output, query)

@@ -11,7 +11,7 @@ from attending_models import MODELS, B, D, H, S, T, made
 from backend import numpy
 
 from keras_synth import analysis, layers, mixers
-from keras_synth.mixers.call import observer
+from keras_synth.mixers.call import OBSERVER
 
 
 def attention_layers(model):
@@ -165,7 +165,7 @@ def test_nothing_observes_or_is_replaced_after_an_error():
         analysis.attention_weights(model, x)
     assert not {"call", "_call_flat"} & {*vars(model.attention)}
     assert not {"call", "_call_flat"} & {*vars(model.keras_attention)}
-    assert observer() is None
+    assert OBSERVER.get() is None
 
 
 def test_whatever_is_called_within_a_capture_is_seen():
