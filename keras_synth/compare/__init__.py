@@ -45,7 +45,8 @@ def run(
     Args:
         build_model: Function in a script from a variant, a string, to a
             compiled model. Each run imports the script, so call `run` below
-            `if __name__ == "__main__":`. The script has no relative imports.
+            `if __name__ == "__main__":`. The script cannot use relative
+            imports.
         variants: Strings, the arguments of `build_model`.
         seeds: Integers.
         backends: Some of `"jax"`, `"tensorflow"` and `"torch"`; by default

@@ -126,7 +126,7 @@ def share_initial_weights(model, path):
     """Loads a model's initial weights from a file, or writes the file.
 
     Backends draw different numbers from the same seed, so the first run draws
-    for all. A file has no half precision.
+    for all. Weights in half precision are stored in float32.
     """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -240,8 +240,8 @@ class Graph:
         """Returns an array as a tensor, a weight of a stock layer.
 
         Keras would write it as text into the config of the model. An array is
-        the row of an `Embedding`, a number that of a `PReLU`, which `quantize`
-        and converters do not round to integers.
+        the row of an `Embedding`. A number is the weight of a `PReLU`, which
+        `quantize` and converters do not round to integers.
         """
         value = np.ascontiguousarray(value, "float32")
         key = value.shape, value.tobytes()

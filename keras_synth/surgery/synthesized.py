@@ -65,8 +65,8 @@ class SynthesizedBackbone(keras_hub.models.Backbone):
             **kwargs,
         )
         layers: dict[str, keras.Layer] = {}
-        # Layers without weights have no path, and parts of blocks have the
-        # same names.
+        # Layers without weights have a name and no path, and parts of two
+        # blocks can have the same name.
         for layer in (*sublayers(graph, recursive=False), *sublayers(graph)):
             layers.setdefault(layer.path or layer.name, layer)
         for name, value in settings.items():
