@@ -212,6 +212,39 @@ def test_your_own_names_work_like_other_names():
 
 
 @keras.saving.register_keras_serializable(package="tests_registry")
+class Warm(synthesizers.DotProductSynthesizer):
+    """A built-in synthesizer with one more option."""
+
+    def __init__(self, *args, temperature=1.0, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.temperature = temperature
+
+
+def test_a_class_receives_what_its_built_in_base_receives():
+    keras_synth.register("warm", Warm)
+    layer = SyntheticAttention(
+        H,
+        K,
+        synthesizer="warm(temperature=2.0, rotary=True) + R",
+        max_length=N,
+        use_bias=False,
+        kernel_initializer="zeros",
+        num_key_value_heads=1,
+    )
+    layer.build((None, N, D))
+    again = SyntheticAttention.from_config(layer.get_config())
+    for made in (layer, again):
+        warm = made.synthesizer.synthesizers[0]
+        assert warm.temperature == 2.0
+        assert warm.rotary
+        assert warm.num_key_value_heads == 1
+    (kernel,) = layer.synthesizer.synthesizers[0].query.weights  # no bias
+    assert not np.any(numpy(kernel))
+    with pytest.raises(ValueError, match="Did you mean 'rotary'"):
+        get("warm(rotari=True)")
+
+
+@keras.saving.register_keras_serializable(package="tests_registry")
 class Power(keras_synth.mixers.normalizers.Normalizer):
     elementwise = True
 

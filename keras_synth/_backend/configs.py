@@ -58,23 +58,22 @@ def arguments_of(cls: type, scope: Mapping[str, Any]) -> dict[str, Any]:
     return {name: scope[name] for name in own_parameters(cls)}
 
 
-def parameters_of(cls: type) -> dict[str, inspect.Parameter]:
-    """Returns the parameters of a layer's class and its bases, by name.
-
-    Keras' classes are not included.
-    """
+def parameters_of(
+    cls: type, end: type = keras.layers.Layer
+) -> dict[str, inspect.Parameter]:
+    """Returns the parameters of a class and its bases before `end`, by name."""
     found: dict[str, inspect.Parameter] = {}
-    for _, own in _signatures(cls):
+    for _, own in _signatures(cls, end):
         found |= {k: v for k, v in own.items() if k not in found}
     return found
 
 
 def _signatures(
-    cls: type,
+    cls: type, end: type = keras.layers.Layer
 ) -> Iterator[tuple[type, dict[str, inspect.Parameter]]]:
     """Classes and their parameters, as long as `**kwargs` pass them on."""
     for base in inspect.getmro(cls):
-        if base is keras.layers.Layer:
+        if base is end:
             break
         if "__init__" not in vars(base):
             continue

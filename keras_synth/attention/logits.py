@@ -22,7 +22,7 @@ class Logits(NamedTuple):
     Fields:
         queries: Tensor `(B or 1, T, H, k)` or `None`.
         keys: Tensor `(B or 1, S, H, k)`; `None` together with `queries`.
-        bias: Tensor `(B or 1, H, T or 1, S)` or `None`.
+        bias: Tensor `(B or 1, H or 1, T or 1, S)` or `None`.
         needs_float32: Boolean, whether kernels must not use the bias in half
             precision. If a bias falls without bound with the distance, all
             visible keys of a row can be so far below its largest logit that
@@ -196,3 +196,57 @@ def _concatenation(a, b):
 def repeat_batch(x, size):
     """Broadcasts a tensor with a leading axis of 1 to `size` samples."""
     return ops.broadcast_to(x, (size, *ops.shape(x)[1:]))
+
+
+def check_logits(logits, name, query_shape, source_length, num_heads):
+    """Raises unless `call` of a synthesizer has returned logits that fit.
+
+    Unknown sizes fit. Without the check, some wrong shapes would broadcast.
+
+    Args:
+        logits: What it has returned.
+        name: String, the synthesizer's class.
+        query_shape: Shape `(B, T, d)`.
+        source_length: Integer or scalar tensor, `S`.
+        num_heads: Integer, `H`.
+    """
+    if not isinstance(logits, (Logits, Weights)):
+        raise TypeError(
+            f"`call` of {name} must return keras_synth.logits.Logits, such as "
+            f"Logits(bias=tensor). Received: {type(logits).__name__}"
+        )
+    batch, rows = query_shape[:2]
+    last = getattr(logits, "queries", None)
+    pairs = ((1, batch), (1, num_heads), (1, rows), (source_length,))
+    expected = {
+        "queries": ((1, batch), (rows,), (num_heads,), (None,)),
+        "keys": (
+            (1, batch),
+            (source_length,),
+            (num_heads,),
+            (None if last is None else last.shape[-1],),
+        ),
+        "bias": pairs,
+        "table": pairs,
+    }
+    found = {k: getattr(logits, k, None) for k in expected}
+    found = {k: tuple(x.shape) for k, x in found.items() if x is not None}
+    is_complete = found and ("queries" in found) == ("keys" in found)
+    if not is_complete or not all(
+        _fits(shape, expected[k]) for k, shape in found.items()
+    ):
+        raise ValueError(
+            f"`call` of {name} must return logits with queries "
+            "(B or 1, T, H, k) and keys (B or 1, S, H, k), with a bias "
+            "(B or 1, H or 1, T or 1, S), or with all three. Expected: "
+            f"B={batch}, T={rows}, S={source_length}, H={num_heads}. "
+            f"Received: {found or 'none of them'}"
+        )
+
+
+def _fits(shape, expected):
+    """Whether each size of a shape is one of those expected, or unknown."""
+    return len(shape) == len(expected) and all(
+        not all(isinstance(x, int) for x in (size, *sizes)) or size in sizes
+        for size, sizes in zip(shape, expected, strict=True)
+    )

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_synth._backend.tensors import axis_size
 from keras_synth.attend import attend
-from keras_synth.attention.logits import Logits, Weights
+from keras_synth.attention.logits import Logits
 from keras_synth.attention.masks import zero_padded_columns
 from keras_synth.attention.patterns import Window
 from keras_synth.attention.positions import shortest
@@ -99,12 +99,6 @@ class HeadGroups:
                 start=mask.start,
                 length=axis_size(own_values, 1),
             )
-            if not isinstance(logits, (Logits, Weights)):
-                raise TypeError(
-                    f"`call` of {type(group).__name__} must return "
-                    "keras_synth.logits.Logits, such as Logits(bias=tensor). "
-                    f"Received: {type(logits).__name__}"
-                )
             has_keys = own_keys is not None and logits.bias is not None
             if has_keys and logits.bias.shape[0] == query.shape[0]:
                 # The bias can be computed from keys, including padding.

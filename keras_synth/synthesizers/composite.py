@@ -22,7 +22,7 @@ class CompositeSynthesizer(Synthesizer):
     place = "part"  # with the index, the name of a part without a name
 
     def __init__(
-        self, num_heads: int, synthesizers: Sequence[Identifier], **kwargs: Any
+        self, synthesizers: Sequence[Identifier], **kwargs: Any
     ) -> None:
         if "seed" in kwargs:
             raise ValueError(
@@ -32,7 +32,7 @@ class CompositeSynthesizer(Synthesizer):
                 f"seed={kwargs['seed']!r}"
             )
         names = _names_of(synthesizers, self.place)
-        super().__init__(num_heads, **kwargs)
+        super().__init__(self._heads_of(synthesizers), **kwargs)
         self.synthesizers = synthesizers
         self.reads_tokens = any(part.reads_tokens for part in synthesizers)
         self.needs_float32 = any(part.needs_float32 for part in synthesizers)
@@ -42,6 +42,10 @@ class CompositeSynthesizer(Synthesizer):
         # which is in the paths of that layer's weights.
         for part, name in zip(synthesizers, names, strict=True):
             part.name = name
+
+    def _heads_of(self, parts):
+        """The number of heads, `H`."""
+        raise NotImplementedError
 
     def build(self, query_shape, source_shape=None):
         for part in self.synthesizers:
@@ -113,9 +117,11 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
                 "`num_key_value_heads`, or use one synthesizer for all heads. "
                 f"Received: num_key_value_heads={shared} of the groups"
             )
-        num_heads = sum(part.num_heads for part in parts)
-        super().__init__(num_heads, parts, **kwargs)
+        super().__init__(parts, **kwargs)
         self.key_dim = max(part.key_dim for part in parts)
+
+    def _heads_of(self, parts):
+        return sum(part.num_heads for part in parts)
 
     def head_groups(self):
         return tuple(self.synthesizers)

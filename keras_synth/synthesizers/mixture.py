@@ -72,17 +72,11 @@ class MixtureSynthesizer(CompositeSynthesizer):
         **kwargs: Any,
     ) -> None:
         parts = checked_parts(synthesizers, "A mixture")
-        heads = [part.num_heads for part in parts]
-        if len(set(heads)) > 1:
-            raise ValueError(
-                "All parts of a mixture must have the same `num_heads`. "
-                f"Received: num_heads={heads}"
-            )
         per_head = check_boolean("per_head", per_head)
         share_queries = check_boolean("share_queries", share_queries)
         takers = _parts_that_share(parts) if share_queries else []
         alphas_initializer = keras.initializers.get(alphas_initializer)
-        super().__init__(heads[0], parts, **kwargs)
+        super().__init__(parts, **kwargs)
         for taker in takers:
             taker.share_queries()
         self.per_head, self.share_queries = per_head, share_queries
@@ -92,6 +86,15 @@ class MixtureSynthesizer(CompositeSynthesizer):
         self.reach = shortest(*(part.reach for part in parts))
         self.is_bias = all(part.is_bias for part in parts)
         self.alphas = None
+
+    def _heads_of(self, parts):
+        heads = [part.num_heads for part in parts]
+        if len(set(heads)) > 1:
+            raise ValueError(
+                "All parts of a mixture must have the same `num_heads`. "
+                f"Received: num_heads={heads}"
+            )
+        return heads[0]
 
     def build(self, query_shape, source_shape=None):
         super().build(query_shape, source_shape)

@@ -5,7 +5,7 @@ import re
 import types
 from typing import Any
 
-from keras_synth._backend.configs import own_parameters
+from keras_synth._backend.configs import parameters_of
 from keras_synth._backend.seeds import derived
 from keras_synth.attention.projections import Projections
 from keras_synth.identifiers import Term, read
@@ -35,7 +35,7 @@ SYNTHESIZERS = Registry(
     "synthesizer",
     Synthesizer,
     layer=("dtype", "name", "seed", "trainable"),
-    parameters=lambda cls: with_projections(own_parameters(cls)),
+    parameters=lambda cls: with_projections(parameters_of(cls, Synthesizer)),
     names="a name from `keras_synth.synthesizers.names()`, or a sum such as "
     '"FR(rank=32) + V"',
     for_lists=' A sum is one string: write "R + V" for ["R", "V"].',

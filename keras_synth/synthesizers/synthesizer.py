@@ -1,5 +1,6 @@
 """The contract of a synthesizer."""
 
+import functools
 import gc
 import inspect
 import weakref
@@ -17,7 +18,7 @@ from keras_synth._backend.internals import sublayers
 from keras_synth._backend.layer import Layer
 from keras_synth._backend.seeds import add_table
 from keras_synth._backend.tensors import axis_size
-from keras_synth.attention.logits import Logits
+from keras_synth.attention.logits import Logits, check_logits
 from keras_synth.attention.positions import check_length, window
 from keras_synth.types import Identifier, Shape, Size, Tensor, WeightAxes
 
@@ -127,6 +128,7 @@ class Synthesizer(Layer):
         self.supports_masking = True
         self._owner: weakref.ref | None = None
         self._learned: set[str] = set()  # paths of trained weights
+        self._is_of_package = type(self).__module__.startswith("keras_synth.")
         # Whether Keras passes more arguments to `call` than its caller.
         named = {*inspect.signature(type(self).call).parameters}
         self._is_filled_in = bool(named & {"training", "mask"})
@@ -222,19 +224,28 @@ class Synthesizer(Layer):
         In eager execution Keras' work around a call takes longer than the call,
         and the layer around has already done it.
         """
-        if not self.built or self.activity_regularizer is not None:
-            return self
-        # Hooks of PyTorch's modules need the call of the layer.
-        hooks = (
-            getattr(self, "_forward_hooks", None)
+        needs_layer = (
+            not self.built
+            or self.activity_regularizer is not None
+            # Hooks of PyTorch's modules.
+            or getattr(self, "_forward_hooks", None)
             or getattr(self, "_forward_pre_hooks", None)
             or getattr(self, "_backward_hooks", None)
             or getattr(self, "_backward_pre_hooks", None)
+            or self._is_filled_in
+            or keras.backend.standardize_dtype(query.dtype)
+            != self.compute_dtype
         )
-        if hooks or self._is_filled_in:
-            return self
-        dtype = keras.backend.standardize_dtype(query.dtype)
-        return self.call if dtype == self.compute_dtype else self
+        call = self if needs_layer else self.call
+        if self._is_of_package:
+            return call
+        return functools.partial(self._checked_call, call)
+
+    def _checked_call(self, call, query, *, length, **kwargs):
+        logits = call(query, length=length, **kwargs)
+        name, shape = type(self).__name__, tuple(query.shape)
+        check_logits(logits, name, shape, length, self.num_heads)
+        return logits
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(

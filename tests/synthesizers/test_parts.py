@@ -1,5 +1,7 @@
 """Synthesizers as parts of layers and of one another."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from cases import CASES, KINDS
 
 from keras_synth import synthesizers
 from keras_synth.layers import SyntheticAttention
+from keras_synth.logits import Logits
 from keras_synth.mixers import normalizers
 from keras_synth.synthesizers import MixtureSynthesizer, RandomSynthesizer
 
@@ -130,3 +133,53 @@ def test_an_incomplete_class_is_an_error_that_says_what_is_missing(
     layer = SyntheticAttention(2, 4, synthesizer=synthesizer)
     with pytest.raises((TypeError, ValueError), match=message):
         layer(X)
+
+
+class Returns(synthesizers.Synthesizer):
+    """A synthesizer with logits of given shapes."""
+
+    def __init__(self, **shapes):
+        super().__init__(2)
+        self.shapes = shapes
+
+    def call(self, query, keys=None, *, start=0, length=None):
+        return Logits(**{k: keras.ops.ones(x) for k, x in self.shapes.items()})
+
+
+B, T = X.shape[:2]
+PAIRS = {"queries": (B, T, 2, 4), "keys": (1, T, 2, 4)}
+WRONG = [
+    {},
+    {"queries": (B, T, 2, 4)},
+    {"keys": (B, T, 2, 4)},
+    {**PAIRS, "keys": (B, T, 2, 5)},
+    {**PAIRS, "keys": (B, T, 1, 4)},
+    {**PAIRS, "keys": (B, 1, 2, 4)},
+    {**PAIRS, "queries": (B + 1, T, 2, 4)},
+    {**PAIRS, "queries": (1, 1, 2, 4)},
+    {**PAIRS, "bias": (2, T, T)},
+    *({"bias": x} for x in [(B + 1, 2, T, T), (1, 3, T, T), (1, 2, T + 1, T)]),
+    *({"bias": x} for x in [(1, 2, T, T + 1), (1, 2, T, 1), (T, T)]),
+]
+
+
+@pytest.mark.parametrize("is_part", [False, True])
+@pytest.mark.parametrize("shapes", WRONG)
+def test_logits_of_wrong_shapes_are_refused(shapes, is_part):
+    synthesizer = Returns(**shapes)
+    if is_part:
+        synthesizer = MixtureSynthesizer([synthesizer, RandomSynthesizer(2, 6)])
+    layer = SyntheticAttention(2, 4, synthesizer=synthesizer)
+    received = re.escape(str(shapes or "none of them"))
+    with pytest.raises(ValueError, match=f"Returns.*H=2.*{received}"):
+        layer(X)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [PAIRS, {**PAIRS, "bias": (1, 1, 1, T)}, {"bias": (B, 2, T, T)}],
+)
+def test_logits_may_be_shared_by_samples_heads_and_queries(shapes):
+    layer = SyntheticAttention(2, 4, synthesizer=Returns(**shapes))
+    assert layer(X).shape == X.shape
+    assert layer.compute_output_shape((None, None, 8))[-1] == 8
