@@ -184,6 +184,15 @@ def errors():
             ):
                 with pytest.raises(ValueError, match=r"8 devices .*Received:"):
                     method(*given, batch_size=batch_size, verbose=0)
+        for kind, method, given in (
+            ("causal_lm", "generate", "the film"),
+            ("masked_lm", "fill_mask", "the [MASK]"),
+            ("token_classifier", "tag", ["the", "film"]),
+        ):
+            call = getattr(small_tasks.task(kind), method)
+            with pytest.raises(ValueError, match=r"8 devices .*3 examples"):
+                call([given] * 3)
+            assert len(call([given] * 8)) == 8
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def batches_of(
     With a seed it is shuffled, in another order in each epoch.
     """
     count, batch_size = count_of(data), batch_size or BATCH_SIZE
-    _check_batches(count, batch_size)
+    check_batches(count, batch_size)
     rows = grain.MapDataset.range(count)
     if seed is not None:
         # With some seeds Grain's shuffle does not mix sorted classes well.
@@ -238,11 +238,12 @@ def _take(data, rows):
     )
 
 
-def _check_batches(count, batch_size):
+def check_batches(count: int, batch_size: int | None = None) -> None:
     """Raises unless devices can share all batches evenly.
 
     JAX would raise only at the last batch of the first epoch.
     """
+    batch_size = batch_size or BATCH_SIZE
     distribution = keras.distribution.distribution()
     if distribution is None:
         return

@@ -20,6 +20,7 @@ from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.preprocessors.masked_lm_preprocessor import (
     SynthesizerMaskedLMPreprocessor,
 )
+from keras_synth.models.tasks.examples import check_batches
 from keras_synth.models.tasks.task import TaskMixin
 
 
@@ -157,6 +158,7 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
         }
         if self.backbone.num_segments:
             features["segment_ids"] = segments
+        check_batches(len(rows))
         logits = keras.Model.predict(self, features, verbose=0)
         guesses = [
             self._best(scores[: row.count(tokenizer.mask_token_id)], top_k)

@@ -17,7 +17,11 @@ from keras_synth.models.preprocessors.checks import check_words
 from keras_synth.models.preprocessors.token_classifier_preprocessor import (
     SynthesizerTokenClassifierPreprocessor,
 )
-from keras_synth.models.tasks.examples import columns, is_dataset
+from keras_synth.models.tasks.examples import (
+    check_batches,
+    columns,
+    is_dataset,
+)
 from keras_synth.models.tasks.labels import encode_labels, make_head
 from keras_synth.models.tasks.task import TaskMixin
 from keras_synth.types import Identifier, Tensor
@@ -181,6 +185,7 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
         features, _, weights = self.preprocessor(
             parts, [[0] * len(words) for words in parts]
         )
+        check_batches(len(parts), batch_size)
         outputs = keras.Model.predict(
             self, features, batch_size=batch_size, verbose=0
         )
