@@ -204,7 +204,7 @@ def check_logits(logits, name, query_shape, source_length, num_heads):
     Unknown sizes fit. Without the check, some wrong shapes would broadcast.
 
     Args:
-        logits: What it has returned.
+        logits: Result of the call.
         name: String, the synthesizer's class.
         query_shape: Shape `(B, T, d)`.
         source_length: Integer or scalar tensor, `S`.

@@ -12,6 +12,7 @@ from keras_synth._backend.internals import sublayers
 from keras_synth._backend.policies import inherit_settings, with_policies
 from keras_synth.layers.block import block_options
 from keras_synth.layers.templates import as_config
+from keras_synth.models.preprocessors.checks import limit_of
 from keras_synth.models.saving import layouts, lora_files
 from keras_synth.models.saving.model import ModelMixin, atomic_path
 from keras_synth.synthesizers import Synthesizer
@@ -35,16 +36,10 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         super().load_weights(filepath, *args, **kwargs)
         self.pretrained = True
 
-    @staticmethod
-    def limit_of(name: str) -> str:
-        """Returns the argument that limits an input, or another length."""
-        is_target = name.startswith("decoder_")
-        return "max_decoder_length" if is_target else "max_sequence_length"
-
     def check_lengths(self, inputs: dict[str, Tensor]) -> None:
         """Raises if inputs have too many tokens."""
         for name in [name for name in inputs if name.endswith("token_ids")]:
-            limit = self.limit_of(name)
+            limit = limit_of(name)
             length, longest = inputs[name].shape[1], getattr(self, limit)
             if isinstance(length, int) and length > longest:
                 raise ValueError(

@@ -124,12 +124,18 @@ def check_words(words: Any, labels: Any = None) -> None:
         )
 
 
+def limit_of(name: str) -> str:
+    """Returns a backbone's argument that limits an input, or another length."""
+    is_target = name.startswith("decoder_")
+    return "max_decoder_length" if is_target else "max_sequence_length"
+
+
 def check_fits(preprocessor: Any, backbone: keras.Model) -> None:
     """Raises unless a preprocessor of this package fits a backbone."""
     has_two = hasattr(backbone, "max_decoder_length")
     for side in ("encoder_", "decoder_") if has_two else ("",):
         name = f"{side}sequence_length"
-        limit = backbone.limit_of(name)
+        limit = limit_of(name)
         length, longest = (
             getattr(preprocessor, name, None),
             getattr(backbone, limit),

@@ -14,6 +14,7 @@ from keras_synth import routes
 from keras_synth._backend.execution import without_gradients
 from keras_synth._backend.internals import sublayers
 from keras_synth.attention.masks import finite_padding
+from keras_synth.models.preprocessors.checks import limit_of
 from keras_synth.types import FilePath, Tensor
 
 BATCH = "batch"
@@ -187,7 +188,7 @@ def _axes(model, name, shape):
     if name == MASKED:
         return Axis(BATCH, batch), Axis("masked", length)
     backbone = getattr(model, "backbone", model)
-    limit = backbone.limit_of(name)
+    limit = limit_of(name)
     longest = getattr(backbone, limit)
     if length is not None and length > longest:
         raise ValueError(
