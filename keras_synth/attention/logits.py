@@ -216,16 +216,12 @@ def check_logits(logits, name, query_shape, source_length, num_heads):
             f"Logits(bias=tensor). Received: {type(logits).__name__}"
         )
     batch, rows = query_shape[:2]
-    last = getattr(logits, "queries", None)
+    queries = getattr(logits, "queries", None)
+    width = None if queries is None else queries.shape[-1]
     pairs = ((1, batch), (1, num_heads), (1, rows), (source_length,))
     expected = {
         "queries": ((1, batch), (rows,), (num_heads,), (None,)),
-        "keys": (
-            (1, batch),
-            (source_length,),
-            (num_heads,),
-            (None if last is None else last.shape[-1],),
-        ),
+        "keys": ((1, batch), (source_length,), (num_heads,), (width,)),
         "bias": pairs,
         "table": pairs,
     }

@@ -1,11 +1,13 @@
 """Attention is exact under any logits, and as small as promised."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 from arrays import normal
 from assertions import close
-from backend import gradients, on_cpu
+from backend import derived, gradients, on_cpu
 from keras import ops
 
 from keras_synth.attend import attend
@@ -179,3 +181,27 @@ def test_patterns_and_custom_normalizers_have_one_result(
 def test_a_window_is_cut_to_a_length():
     assert Window(1, dilation=100).cut(10) == Window(1, dilation=10)
     assert Window(9, dilation=3).cut(10) == Window(3, dilation=3)
+
+
+@pytest.mark.each_backend
+@pytest.mark.parametrize("dtype, atol", [("float32", 1e-5), ("bfloat16", 0.05)])
+@pytest.mark.parametrize("samples", [1, 3])
+def test_padding_of_all_samples_hides_any_logit(samples, dtype, atol):
+    """The padded key has a logit that is larger by 200 than all others."""
+    table = normal(1, 2, 5, 4)
+    table[..., 1] += 200.0
+    values = ops.cast(normal(samples, 4, 2, 3, seed=1), dtype)
+    keys = np.array([[True, False, True, True]])
+    mask = AttentionMask(keys=ops.convert_to_tensor(keys))
+
+    def loss(route, table):
+        context = attend(Logits(bias=table), values, mask, route=route)
+        context = ops.cast(context, "float32")
+        return ops.sum(context**2), context
+
+    found, wanted = (
+        derived(functools.partial(loss, route), [table])
+        for route in ("shared", "explicit")
+    )
+    close(found[0], wanted[0], atol=atol)
+    close(found[1][0], wanted[1][0], atol=atol)

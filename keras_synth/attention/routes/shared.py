@@ -18,6 +18,7 @@ from keras_synth._backend import execution
 from keras_synth._backend.loops import one_by_one, rematerialized
 from keras_synth._backend.tensors import axis_size, cast_like
 from keras_synth.attention.logits import Weights, float32, within_float32
+from keras_synth.attention.masks import both
 from keras_synth.attention.normalizers import (
     SOFTMAX,
     ReLU,
@@ -113,10 +114,13 @@ def _operands(request):
             operands["keys"] = ops.transpose(logits.keys[0], (1, 0, 2))
         if logits.bias is not None:
             operands["bias"] = logits.bias[0]  # (H, T, S)
-    if mask.pairs is not None:
-        operands["pairs"] = mask.pairs[0]  # (1 or H, T, S)
-    if mask.keys is not None:
-        operands["is_token"] = mask.keys[None]  # (1, B or 1, S)
+    pairs, keys = mask.pairs, mask.keys
+    if keys is not None and keys.shape[0] == 1:  # the same for all samples
+        pairs, keys = both(pairs, keys[:, None, None]), None
+    if pairs is not None:
+        operands["pairs"] = pairs[0]  # (1 or H, 1 or T, S)
+    if keys is not None:
+        operands["is_token"] = keys[None]  # (1, B, S)
     if count is not None:
         operands["count"] = ops.transpose(count, (1, 2, 0, 3))
     return operands
@@ -160,7 +164,7 @@ def _among_visible(weights, values, keys, sink=None, kept=None):
     """Returns `A (m V) / (A m)`, `(H, T, B, v)`, zero without visible keys.
 
     Weights `A` are float32 `(H, T, S)`, like `kept`, those after dropout.
-    Values are `(H, S, B, v)`, zero for padding, keys `m` boolean `(B or 1, S)`.
+    Values are `(H, S, B, v)`, zero for padding, keys `m` boolean `(B, S)`.
     A sink, `(H, T, 1)`, is one more weight of each row, without a value.
     """
     # float16 would lose the small weights that visible keys can have.
