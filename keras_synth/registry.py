@@ -163,15 +163,11 @@ class Registry:
 
     def make(self, entry: Entry, arguments: dict, identifier: Any) -> Any:
         """Makes an object from the result of `arguments`."""
-        try:
-            return entry.maker(**entry.fixed, **arguments)
-        except ValueError:
-            raise
-        except Exception as error:  # options can have values of any type
-            raise ValueError(
-                f'Cannot make "{entry.name}" with these options: {error} '
-                f"Received: {identifier!r}"
-            ) from error
+        return _made(
+            f'"{entry.name}" with these options',
+            identifier,
+            lambda: entry.maker(**entry.fixed, **arguments),
+        )
 
     def get(self, identifier: Any, operator: Any = ()) -> list:
         """Returns a list of the objects that names or a config describe.
@@ -183,7 +179,7 @@ class Registry:
         """
         if isinstance(identifier, str):
             terms = read(identifier, self.described(), operator)
-            return [self._made(term, identifier) for term in terms]
+            return [self._named(term, identifier) for term in terms]
         return [self.loaded(identifier)]
 
     def loaded(self, identifier: Any, options: dict | None = None) -> Any:
@@ -195,12 +191,13 @@ class Registry:
             )
         made = identifier
         if isinstance(identifier, dict):
-            made = keras.saving.deserialize_keras_object(identifier)
+            load = keras.saving.deserialize_keras_object
+            made = _made("the object", identifier, lambda: load(identifier))
         if not isinstance(made, self.base):
             raise self.wrong_type(identifier)
         return made
 
-    def _made(self, term, identifier):
+    def _named(self, term, identifier):
         entry = self.find(term.name)
         if entry is None or term.parts or term.heads:
             raise ValueError(
@@ -227,6 +224,18 @@ class Registry:
             f'{words} The options of "{entry.name}" are '
             f"{', '.join(known) or '(none)'}. Received: {identifier!r}"
         )
+
+
+def _made(what, identifier, make):
+    """The result of `make`; all its errors become a `ValueError`."""
+    try:
+        return make()
+    except ValueError:
+        raise
+    except Exception as error:  # options can have values of any type
+        raise ValueError(
+            f"Cannot make {what}: {error} Received: {identifier!r}"
+        ) from error
 
 
 def register(name: str, cls: type) -> None:
@@ -295,8 +304,8 @@ def class_of(identifier: Any) -> type | None:
         return type(identifier)
     name = str(identifier.get("class_name"))
     registered = identifier.get("registered_name") or name
-    module = sys.modules.get(identifier.get("module"))
-    cls = keras.saving.get_registered_object(registered)
+    module = sys.modules.get(str(identifier.get("module")))
+    cls = keras.saving.get_registered_object(str(registered))
     cls = cls or getattr(module, name, None)
     return cls if inspect.isclass(cls) else None
 

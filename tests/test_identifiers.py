@@ -224,6 +224,21 @@ def test_options_with_an_object_or_a_config_are_errors(as_config):
         synthesizers.get(made, H, K, N + 1)
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("function", [synthesizers.get, mixers.get])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"class_name": "NoSuchClass", "config": {}},
+        {"class_name": "Zeros", "config": {}, "module": []},
+        {"class_name": "R", "config": {}, "registered_name": ["R"]},
+    ],
+)
+def test_configs_that_name_no_class_are_value_errors(config, function):
+    with pytest.raises(ValueError, match=r"make the object.*Received: \{"):
+        function(config, H, K, N)
+
+
 @pytest.mark.parametrize("letter", ["R", "D", "FR", "FD", "R+V"])
 def test_the_solution_for_a_too_long_input_works(letter):
     x = np.ones((1, N + 1, D), "float32")
