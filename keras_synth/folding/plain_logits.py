@@ -10,11 +10,8 @@ from keras_synth._backend.tensors import heads_first, product
 from keras_synth.attention.projections import repeated_heads
 from keras_synth.folding.plain import plain_layer
 from keras_synth.folding.table import TableSynthesizer
-from keras_synth.synthesizers.dot_product import (
-    PairSynthesizer,
-    rotated,
-    rotation,
-)
+from keras_synth.synthesizers.dot_product import rotated, rotation
+from keras_synth.synthesizers.mixture import sharing_parts
 
 
 def dot_products(queries, keys):
@@ -50,7 +47,7 @@ def _positions(synthesizer, query, source):
 
 @plain_layer.register(synthesizers.MixtureSynthesizer)
 def _mixture(synthesizer, graph):
-    parts, giver = synthesizer.synthesizers, None
+    parts, giver, takers = synthesizer.synthesizers, None, ()
     if synthesizer.alphas is not None:
         raise ValueError(
             "A mixture whose alphas cannot be multiplied into its parts has no "
@@ -58,13 +55,13 @@ def _mixture(synthesizer, graph):
             f"Received: {[type(part).__name__ for part in parts]}"
         )
     if synthesizer.share_queries:
-        giver = next(x for x in parts if isinstance(x, PairSynthesizer))
+        giver, takers = sharing_parts(parts)
 
     def terms(query, source):
         found = []
         for part in parts:
             shared = {}
-            if giver is not None and getattr(part, "hidden", 0) is None:
+            if part in takers:
                 shared = {"queries": graph.call(giver.query, query)}
             found += graph.call(part, query, source, **shared)
         return found

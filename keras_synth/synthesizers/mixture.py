@@ -173,7 +173,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
         """The query projection, for each part that uses it."""
         if not self.share_queries:
             return {}
-        giver, takers = _sharing_parts(self.synthesizers)
+        giver, takers = sharing_parts(self.synthesizers)
         return dict.fromkeys([giver, *takers], giver.query(query))
 
 
@@ -193,8 +193,8 @@ def _heads_of_keys(parts):
     return numbers[0] if numbers else None
 
 
-def _sharing_parts(parts):
-    """The dot-product part that has the queries, and the Dense parts."""
+def sharing_parts(parts):
+    """Returns the dot-product part with the queries, and the Dense parts."""
     givers = [p for p in parts if isinstance(p, PairSynthesizer)]
     takers = [
         p
@@ -206,7 +206,7 @@ def _sharing_parts(parts):
 
 def _parts_that_share(parts):
     """The Dense parts that can use shared queries; raises without any."""
-    giver, takers = _sharing_parts(parts)
+    giver, takers = sharing_parts(parts)
     widths = [taker.hidden_dim for taker in takers]
     if giver is None or not takers or set(widths) != {giver.key_dim}:
         raise ValueError(

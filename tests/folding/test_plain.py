@@ -78,8 +78,14 @@ def test_every_layer_has_equal_outputs_or_is_refused(name):
     check(in_all_ways(randomized(made(name))), [X, MASK])
 
 
-def test_a_performer_that_draws_once_has_equal_outputs():
-    name = "performer(features=8, redraw_interval=None)"
+@pytest.mark.parametrize(
+    "name",
+    [
+        "performer(features=8, redraw_interval=None)",
+        "mixture(D + V + FD(hidden_dim=None), share_queries=True)",
+    ],
+)
+def test_layers_with_these_options_have_equal_outputs(name):
     check(in_all_ways(randomized(made(name))), [X, MASK])
 
 
