@@ -115,6 +115,7 @@ class Folding:
         softmax: Whether nothing is added to the logits of attention.
         fills: Dictionary: `id` of a synthesizer -> the function that sets the
             weights of its folded form.
+        layers: Dictionary: `id` of a layer -> the folded layer.
 
     Example:
 
@@ -131,6 +132,7 @@ class Folding:
     fills: dict[int, Callable[[Any], None]] = dataclasses.field(
         default_factory=dict
     )
+    layers: dict[int, Any] = dataclasses.field(default_factory=dict)
 
     def up_to(self, max_length: int | None) -> "Folding":
         """Returns the same for sequences up to a bound."""
@@ -139,6 +141,12 @@ class Folding:
 
     def rebuilt(self, layer: Tensor, **options: Any) -> Tensor:
         """Returns the folded layer, before its weights are copied."""
+        # Models may share a layer with the models in them.
+        if id(layer) not in self.layers:
+            self.layers[id(layer)] = self._rebuilt(layer, options)
+        return self.layers[id(layer)]
+
+    def _rebuilt(self, layer, options):
         if keras.saving.get_registered_name(type(layer)) in _CLONED:
             return cloned(layer, self.rebuilt)
         config = {**folded_config(layer, self), **options}

@@ -13,7 +13,11 @@ from keras_synth._backend.internals import keras_mask, set_keras_mask, sublayers
 from keras_synth._backend.keras_layers import EinsumDense
 from keras_synth.attention.projections import FixedEinsumDense
 from keras_synth.folding.plain_masks import attach_mask, masks_of_call
-from keras_synth.folding.synthesizers import copy_variables, copy_vocabulary
+from keras_synth.folding.synthesizers import (
+    copy_variables,
+    copy_vocabulary,
+    form_of,
+)
 from keras_synth.types import Tensor
 
 # An input whose length counts hidden tokens, not those of a sequence.
@@ -134,9 +138,7 @@ class Graph:
             Symbolic tensors, or an array if the result is constant.
         """
         if id(layer) not in self._functions:
-            # Not the form of a base class, which may compute something else.
-            forms = plain_layer.registry
-            form = forms.get(type(layer), forms[object])
+            form = form_of(layer, plain_layer)
             self._functions[id(layer)] = form(layer, self)
         outputs = self._functions[id(layer)](*args, **kwargs)
         if _is_ours(type(layer)) and getattr(layer, "supports_masking", False):

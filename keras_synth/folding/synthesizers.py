@@ -58,12 +58,20 @@ def fold_synthesizer(
     if not synthesizer.reads_tokens:
         return _as_table(synthesizer, max_length, softmax)
     if not isinstance(synthesizer, HeadGroupsSynthesizer):
-        return folded_synthesizer(synthesizer, max_length)
+        return form_of(synthesizer, folded_synthesizer)(synthesizer, max_length)
     groups = [
         fold_synthesizer(group, max_length, softmax)
         for group in synthesizer.synthesizers
     ]
     return _whole(HeadGroupsSynthesizer, groups, synthesizer)
+
+
+def form_of(layer: Any, forms: Any) -> Callable[..., Any]:
+    """Returns the function for a layer's class, or for all classes.
+
+    That of a base class may compute something else.
+    """
+    return forms.registry.get(type(layer), forms.registry[object])
 
 
 @functools.singledispatch
@@ -75,8 +83,8 @@ def folded_synthesizer(
     """Returns a synthesizer that reads tokens in its form for inference.
 
     By default, it is a synthesizer with the same config and weights. Register
-    a function for a custom class with a better form. Synthesizers that read no
-    token become tables.
+    a function for a custom class with a better form, and derived classes
+    separately. Synthesizers that read no token become tables.
 
     Args:
         synthesizer: `Synthesizer` with weights.
@@ -118,10 +126,11 @@ def _copy(synthesizer, scale=None, names=(), **config):
 
 @folded_synthesizer.register(DotProductSynthesizer)
 def _dot_product(synthesizer, max_length, scale=None):
-    if scale is not None and synthesizer.key.quantization_mode is not None:
-        return None
     # Keys, because others may share the queries, unless heads share keys.
     name = "query" if _shares_keys(synthesizer) else "key"
+    is_quantized = getattr(synthesizer, name).quantization_mode is not None
+    if scale is not None and is_quantized:
+        return None
     return _copy(synthesizer, scale, (f"{name}/kernel", f"{name}/bias"))
 
 
@@ -158,7 +167,8 @@ def _mixture(synthesizer, max_length, scale=None):
         if synthesizer.alphas is not None and not part.is_bias:
             share = share * next(alphas)
         if part.reads_tokens:
-            folded.append(folded_synthesizer(part, max_length, share))
+            form = form_of(part, folded_synthesizer)
+            folded.append(form(part, max_length, share))
         else:
             logits = _logits(part, max_length) * share[:, None, None]
             table = logits if table is None else table + logits
@@ -218,8 +228,9 @@ def _table(synthesizer, values, name, **options):
 def _logits(synthesizer, length):
     """Logits without tokens, float32 `(H, length, length)`."""
     query = ops.zeros((1, length, 1))
-    logits = synthesizer(query, length=length).with_rows(length)
-    return ops.convert_to_numpy(logits.materialize())[0]
+    logits = synthesizer(query, length=length).materialize()
+    shape = (synthesizer.num_heads, length, length)
+    return np.broadcast_to(ops.convert_to_numpy(logits)[0], shape)
 
 
 def _check_positions(synthesizer, logits):

@@ -9,7 +9,6 @@ from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth.attention.logits import Logits, Weights
 from keras_synth.synthesizers.synthesizer import Synthesizer
-from keras_synth.types import Shape, Size, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")
@@ -63,31 +62,22 @@ class TableSynthesizer(Synthesizer):
         self.needs_float32 = check_boolean("needs_float32", needs_float32)
         self.table = None
 
-    def build(
-        self, query_shape: Shape, source_shape: Shape | None = None
-    ) -> None:
+    def build(self, query_shape, source_shape=None):
         self.table = self.add_table(
             "table",
             (self.num_heads, self.max_length, self.max_length),
             "zeros",
             trainable=False,
+            dtype="float32",  # half precision does not hold small weights
         )
 
-    def call(
-        self,
-        query: Tensor,
-        keys: Tensor | None = None,
-        *,
-        start: Size = 0,
-        length: int | None = None,
-    ) -> Logits | Weights:
+    def call(self, query, keys=None, *, start=0, length=None):
         target_length, source_length = self.lengths(query, start, length)
         rows = self.window(self.table, 1, start, target_length)
         table = self.window(rows, 2, 0, source_length)[None]
         if not self.softmaxed:
             return Logits(bias=table, needs_float32=self.needs_float32)
-        table = ops.cast(table, "float32")
-        whole = isinstance(source_length, int)
-        if not whole or source_length != self.max_length:
+        is_whole = isinstance(source_length, int)
+        if not is_whole or source_length != self.max_length:
             table = table / ops.sum(table, axis=-1, keepdims=True)
         return Weights(table)

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.policies import inherit_settings
-from keras_synth.attention.logits import Logits, repeat_batch
+from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.synthesizer import (
     DEFAULT_NAME,
     Synthesizer,
@@ -131,21 +131,21 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
         return tuple(group.project_keys(source) for group in self.head_groups())
 
     def call(self, query, keys=None, *, start=0, length=None):
-        target_length, source_length = self.lengths(query, start, length)
-        keys = keys or (None,) * len(self.head_groups())
+        lengths = self.lengths(query, start, length)
+        groups = self.head_groups()
+        keys = keys or (None,) * len(groups)
         tables = [
             group.as_function(query)(
-                query, keys=own, start=start, length=source_length
-            )
-            .with_rows(target_length)
-            .materialize()
-            for group, own in zip(self.head_groups(), keys, strict=True)
+                query, keys=own, start=start, length=lengths[1]
+            ).materialize()
+            for group, own in zip(groups, keys, strict=True)
         ]
-        if any(table.shape[0] != 1 for table in tables):
-            batch = ops.shape(query)[0]
-            tables = [
-                repeat_batch(x, batch) if x.shape[0] == 1 else x for x in tables
-            ]
+        is_shared = all(table.shape[0] == 1 for table in tables)
+        batch = 1 if is_shared else ops.shape(query)[0]
+        tables = [
+            ops.broadcast_to(table, (batch, group.num_heads, *lengths))
+            for table, group in zip(tables, groups, strict=True)
+        ]
         return Logits(bias=ops.concatenate(tables, axis=1))
 
 

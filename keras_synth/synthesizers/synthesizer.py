@@ -273,8 +273,7 @@ class Synthesizer(Layer):
         """Returns the checked `(T, S)` of a call, integers if known."""
         target_length = axis_size(query, 1)
         source_length = target_length if length is None else length
-        if self.max_length is not None:
-            self.check_lengths(target_length, source_length, start)
+        self.check_lengths(target_length, source_length, start)
         return target_length, source_length
 
     def window(

@@ -7,7 +7,7 @@ from arrays import normal, padding
 from assertions import close, equal
 from backend import numpy, only_on, program
 from cases import KINDS as SYNTHESIZERS
-from cases import MIXERS, D, H, N, T, made, randomized
+from cases import MIXERS, D, H, K, N, T, made, randomized
 from small_tasks import KINDS, WORDS, task
 
 import keras_synth
@@ -111,14 +111,17 @@ def test_the_model_stays_as_it_was():
     equal(layer.weights, before)
 
 
-def test_steep_tables_stay_logits_and_masks_hold():
-    """The weight of the only visible key may be below what float32 holds."""
-    layer = randomized(made("R"))
+@pytest.mark.parametrize(
+    "policy, lead", [("float32", 200.0), ("float16", 30.0)]
+)
+def test_steep_tables_keep_their_least_weights(policy, lead):
+    """The weight of the only visible key may be below what floats hold."""
+    layer = randomized(made("R", policy))
     table = np.zeros(layer.synthesizer.R.shape)
-    table[:, :, 0] = 200.0
+    table[:, :, 0] = lead
     layer.synthesizer.R.assign(table)
     folded = keras_synth.fold(layer)
-    assert not folded.synthesizer.softmaxed
+    assert folded.synthesizer.softmaxed == (lead < 46)
     x, mask = normal(3, T, D), np.arange(T) > np.array([0, 2, 4])[:, None]
     close(folded(x, value_mask=mask), layer(x, value_mask=mask), 1e-5)
 
@@ -149,6 +152,44 @@ def test_lora_is_merged():
     folded, x = keras_synth.fold(layer), normal(3, T, D)
     close(folded(x), layer(x), 2e-5)
     assert not any("lora" in weight.path for weight in folded.weights)
+
+
+def test_a_quantized_projection_is_not_multiplied():
+    layer = randomized(made("R + V(num_key_value_heads=1)"))
+    layer.synthesizer.synthesizers[1].query.quantize("int8")
+    x = normal(3, T, D)
+    close(keras_synth.fold(layer)(x), layer(x), 2e-5)
+
+
+@keras.saving.register_keras_serializable("tests.folding")
+class _Clipped(synthesizers.DotProductSynthesizer):
+    """Its logits do not grow with its keys."""
+
+    def call(self, *args, **kwargs):
+        logits = super().call(*args, **kwargs).materialize()
+        return Logits(bias=keras.ops.tanh(logits))
+
+
+@keras.saving.register_keras_serializable("tests.folding")
+class _OneRow(synthesizers.RandomSynthesizer):
+    """A row that all heads and queries share."""
+
+    def call(self, *args, **kwargs):
+        logits = super().call(*args, **kwargs)
+        return Logits(bias=logits.bias[:, :1, :1])
+
+
+@pytest.mark.parametrize("kind", ["alone", "part", "group"])
+@pytest.mark.parametrize("cls", [_Clipped, _OneRow])
+def test_derived_classes_are_not_folded_like_their_bases(cls, kind):
+    made, other = cls(H, N), synthesizers.get("FR", H, K, N)
+    if kind == "part":
+        made = synthesizers.MixtureSynthesizer([made, other])
+    elif kind == "group":
+        made = synthesizers.HeadGroupsSynthesizer([made, other])
+    layer = SyntheticAttention(made.num_heads, K, synthesizer=made)
+    x = normal(3, T, D)
+    close(keras_synth.fold(randomized(layer))(x), layer(x), 2e-5)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +237,9 @@ def test_relative_positions_are_added_to_logits():
 def test_models_of_keras_are_folded_layer_by_layer():
     tokens = keras.Input((None, D))
     block = SynthesizerEncoder(16, H, synthesizer="R+V", max_length=N)
-    inner = keras.Sequential([made("R")])
-    outputs = keras.layers.Dense(3)(inner(block(tokens)))
+    attention = made("R")
+    inner = keras.Sequential([attention])
+    outputs = keras.layers.Dense(3)(attention(inner(block(tokens))))
     model = randomized(keras.Model(tokens, outputs))
     folded = keras_synth.fold(model)
     tables = [
@@ -205,7 +247,7 @@ def test_models_of_keras_are_folded_layer_by_layer():
         for layer in folded._flatten_layers()
         if isinstance(layer, keras_synth.folding.TableSynthesizer)
     ]
-    assert len(tables) == 2
+    assert len(tables) == 2  # one of them for both calls of the attention
     x = normal(3, T, D)
     close(folded(x), model(x), 2e-5)
 
