@@ -177,9 +177,10 @@ def test_logits_of_wrong_shapes_are_refused(shapes, is_part):
 
 @pytest.mark.parametrize(
     "shapes",
-    [PAIRS, {**PAIRS, "bias": (1, 1, 1, T)}, {"bias": (B, 2, T, T)}],
+    [PAIRS, {**PAIRS, "bias": (1, 1, 1, T)}, {"bias": (B, 1, T, T)}],
 )
 def test_logits_may_be_shared_by_samples_heads_and_queries(shapes):
     layer = SyntheticAttention(2, 4, synthesizer=Returns(**shapes))
-    assert layer(X).shape == X.shape
+    output, scores = layer(X, return_attention_scores=True)
+    assert (output.shape, scores.shape) == (X.shape, (B, 2, T, T))
     assert layer.compute_output_shape((None, None, 8))[-1] == 8
