@@ -1,6 +1,7 @@
 """Embeddings train alike on every backend, however often a token occurs."""
 
 import keras
+import keras_hub
 import numpy as np
 import pytest
 from assertions import close
@@ -9,6 +10,7 @@ from keras import ops
 from keras_synth.models.backbones.embeddings import (
     Embedding,
     ReversibleEmbedding,
+    SinePositions,
 )
 
 LAYERS = [Embedding, ReversibleEmbedding]
@@ -69,3 +71,15 @@ def test_clipping_sees_the_gradient_of_a_token_as_a_whole():
     wanted = 1 - slopes / np.sqrt(10)
     found = ops.convert_to_numpy(embedding.embeddings)[:, 0]
     close(found, wanted)
+
+
+@pytest.mark.each_backend
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_sinusoids_have_angles_in_float32(dtype):
+    """In bfloat16, KerasHub's have equal rows from position 256 on."""
+    x, start = ops.zeros((1, 300, 8)), 100
+    expected = keras_hub.layers.SinePositionEncoding()(x, start_index=start)
+    found = SinePositions(dtype=dtype)(x, start_index=start)
+    assert keras.backend.standardize_dtype(found.dtype) == dtype
+    atol = 1e-4 if dtype == "float32" else 5e-3
+    close(ops.cast(found, "float32"), expected, atol=atol)

@@ -2,6 +2,7 @@
 
 import keras
 import keras_hub
+import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
@@ -136,13 +137,23 @@ def make_positions(
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SinePositions(keras_hub.layers.SinePositionEncoding):
-    """KerasHub's layer, which PyTorch also exports with an open length."""
+    """KerasHub's layer, with angles in float32.
+
+    In half precision, angles of more than some tokens are wrong, and many
+    positions are equal. PyTorch also exports it with an open length.
+    """
 
     def call(self, inputs, start_index=0, positions=None):
-        if positions is None:  # Keras finds no dtype for PyTorch's open length
-            positions = indices(ops.shape(inputs)[-2])
-            positions = ops.cast(positions + start_index, self.compute_dtype)
-        return super().call(inputs, positions=positions)
+        if positions is None:
+            positions = indices(ops.shape(inputs)[-2]) + start_index
+        at = np.arange(inputs.shape[-1])
+        rates = self.max_wavelength ** -(at // 2 * 2 / len(at))
+        angles = ops.multiply(
+            ops.cast(positions, "float32")[..., None], rates.astype("float32")
+        )
+        waves = ops.where(at % 2 == 1, ops.cos(angles), ops.sin(angles))
+        waves = ops.cast(waves, self.compute_dtype)
+        return ops.broadcast_to(waves, ops.shape(inputs))
 
 
 @plain_layer.register(RelativePositionBias)
