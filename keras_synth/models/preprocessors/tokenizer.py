@@ -330,25 +330,14 @@ class SynthesizerByteTokenizer(keras_hub.tokenizers.ByteTokenizer):
         """Does nothing, because bytes need no vocabulary."""
 
 
-# `from_preset` looks for a class with the `backbone_cls` of the preset, and
-# makes a tokenizer of the saved class.
+# Never made: `from_preset` of a class looks for a subclass with the
+# `backbone_cls` of the preset, and then makes a tokenizer of the saved class.
 @keras.saving.register_keras_serializable(package="keras_synth")
-class _Seq2SeqTokenizer(SynthesizerTokenizer):
-    backbone_cls = SynthesizerSeq2SeqBackbone
-
-
-@keras.saving.register_keras_serializable(package="keras_synth")
-class _Seq2SeqBytePairTokenizer(SynthesizerBytePairTokenizer):
-    backbone_cls = SynthesizerSeq2SeqBackbone
-
-
-@keras.saving.register_keras_serializable(package="keras_synth")
-class _Seq2SeqWordTokenizer(SynthesizerWordTokenizer):
-    backbone_cls = SynthesizerSeq2SeqBackbone
-
-
-@keras.saving.register_keras_serializable(package="keras_synth")
-class _Seq2SeqByteTokenizer(SynthesizerByteTokenizer):
+class _Seq2SeqTokenizer(
+    SynthesizerWordTokenizer,
+    SynthesizerBytePairTokenizer,
+    SynthesizerByteTokenizer,
+):
     backbone_cls = SynthesizerSeq2SeqBackbone
 
 
