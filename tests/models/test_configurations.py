@@ -190,16 +190,19 @@ def test_dropout_of_t5_is_in_its_feed_forward_networks_too():
 
 
 def test_unknown_arguments_are_errors_with_the_nearest_one():
+    class Own(models.SynthesizerBackbone):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+
     options = {"num_heads": 2, **SMALL}
-    for wrong, nearest in (
-        ("max_length", "max_sequence_length"),
-        ("synthezer", "synthesizer"),
-        ("intermediate_dims", "intermediate_dim"),
+    for cls, wrong, nearest in (
+        (models.SynthesizerBackbone, "max_length", "max_sequence_length"),
+        (models.SynthesizerBackbone, "synthezer", "synthesizer"),
+        (Own, "intermediate_dims", "intermediate_dim"),
     ):
         with pytest.raises(ValueError, match=f"mean '{nearest}'.*{wrong}="):
-            models.SynthesizerBackbone(
-                **options, synthesizer="R", **{wrong: 16}
-            )
+            cls(**options, synthesizer="R", **{wrong: 16})
+    Own(**options, synthesizer="R", dtype="float32")
     with pytest.raises(ValueError, match="no argument 'causal'"):
         models.SynthesizerSeq2SeqBackbone(
             **options, synthesizer="R", causal=True

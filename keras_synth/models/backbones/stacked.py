@@ -1,15 +1,15 @@
 """`StackedBackbone`, the base of both backbones, and their sizes."""
 
 import difflib
-import inspect
 from typing import Any
 
 import keras
 import keras_hub
 
 from keras_synth._backend.checks import check_positive
+from keras_synth._backend.configs import parameters_of
 from keras_synth._backend.internals import sublayers
-from keras_synth._backend.policies import inherit_settings, with_policies
+from keras_synth._backend.policies import with_policies
 from keras_synth.layers.block import block_options
 from keras_synth.layers.templates import as_config
 from keras_synth.models.preprocessors.checks import limit_of
@@ -29,7 +29,6 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         _check_keywords(type(self), kwargs)
         super().__init__(*args, **kwargs)
         layouts.check_matches(self)
-        inherit_settings(self)
 
     def load_weights(self, filepath, *args, **kwargs):
         """Loads weights, like `keras.Model.load_weights`."""
@@ -223,9 +222,9 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
 
 def _check_keywords(cls, given):
     """Raises for a keyword that the base classes would ignore."""
-    known = {*inspect.signature(cls.__init__).parameters} - {"self", "kwargs"}
-    known |= {"name", "trainable"}
-    for name in {*given} - known - {"inputs", "outputs"}:
+    known = {"inputs", "outputs", "dtype", "name", "trainable"}
+    for name in {*given} - known:
+        known |= {*parameters_of(cls, StackedBackbone)}
         nearest = difflib.get_close_matches(name, known, 1, cutoff=0.5)
         hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
         raise ValueError(

@@ -12,7 +12,10 @@ from typing import Any, Self
 
 import keras
 
-from keras_synth._backend.policies import check_quantization
+from keras_synth._backend.policies import (
+    check_quantization,
+    inherit_settings,
+)
 from keras_synth.models.saving.exporting import export
 from keras_synth.types import FilePath, Mixin
 
@@ -36,6 +39,7 @@ class ModelMixin(Mixin):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        inherit_settings(self)
         # KerasHub 0.32 bypasses `torch.nn.Module` when it sets attributes, so
         # that there are no parameters.
         if keras.config.backend() == "torch":

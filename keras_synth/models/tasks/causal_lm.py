@@ -11,7 +11,6 @@ from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.preprocessors.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
-from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.tasks.generation import (
     multiplications_of_lm,
     sample_tokens,
@@ -93,7 +92,6 @@ class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
                 "backbone with num_segments=0. Received: "
                 f"num_segments={backbone.num_segments}"
             )
-        check_fits(preprocessor, backbone)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor

@@ -12,7 +12,6 @@ from keras_synth.models.preprocessors.arrays import (
     call_numpy,
     in_graph,
 )
-from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.types import Tensor
 
 
@@ -39,7 +38,6 @@ def make_head(task: Any, arguments: Mapping[str, Any]) -> None:
             f"class_names must be num_classes={num_classes} different strings, "
             f"or two for a single output. Received: class_names={names!r}"
         )
-    check_fits(arguments["preprocessor"], arguments["backbone"])
     for name, value in {**arguments, "class_names": names}.items():
         setattr(task, name, value)
     task.activation = keras.activations.get(task.activation)

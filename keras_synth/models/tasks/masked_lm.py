@@ -10,13 +10,11 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth._backend.internals import sublayers
-from keras_synth._backend.policies import inherit_settings
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added
 from keras_synth.folding import plain_layer
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
-from keras_synth.models.preprocessors.arrays import as_array, as_integers
-from keras_synth.models.preprocessors.checks import check_fits
+from keras_synth.models.preprocessors.arrays import as_array
 from keras_synth.models.preprocessors.masked_lm_preprocessor import (
     SynthesizerMaskedLMPreprocessor,
 )
@@ -92,7 +90,6 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
                 "one. Pass a backbone with causal=False. Received: "
                 f"causal={backbone.causal}"
             )
-        check_fits(preprocessor, backbone)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -115,7 +112,6 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
             backbone(backbone.input), inputs["mask_positions"]
         )
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
-        inherit_settings(self)
 
     def fill_mask(self, texts: Sequence[str], top_k: int = 5) -> Any:
         """Predicts the tokens at `[MASK]`.
@@ -153,7 +149,7 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
         masks = np.argsort(~is_mask, axis=1, kind="stable").astype("int32")
         features = {
             "token_ids": ids,
-            "padding_mask": as_integers(ids != tokenizer.pad_token_id),
+            "padding_mask": (ids != tokenizer.pad_token_id).astype("int32"),
             "mask_positions": masks[:, : is_mask.sum(axis=1).max()],
         }
         if self.backbone.num_segments:

@@ -10,7 +10,6 @@ from keras_synth.analysis import multiplications
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
-from keras_synth.models.preprocessors.checks import check_fits
 from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
 )
@@ -80,7 +79,6 @@ class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
         preprocessor: keras.Layer | None = None,
         **kwargs: Any,
     ) -> None:
-        check_fits(preprocessor, backbone)
         # === Layers ===
         self.backbone = backbone
         self.preprocessor = preprocessor
@@ -143,6 +141,11 @@ class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
             block.cross_attention.remember(encoded)
             for block in self.backbone.decoder.blocks
         )
+
+    def generate(self, inputs, *args, **kwargs):
+        # KerasHub would change a dictionary of strings.
+        inputs = {**inputs} if isinstance(inputs, dict) else inputs
+        return super().generate(inputs, *args, **kwargs)
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Generates targets for a batch of sources; `generate` calls it.

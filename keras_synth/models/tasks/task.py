@@ -12,7 +12,7 @@ from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 
 from keras_synth._backend.internals import kept_variables, sublayers
 from keras_synth._backend.policies import with_policies
-from keras_synth.models.preprocessors.checks import check_padding
+from keras_synth.models.preprocessors.checks import check_fits, check_padding
 from keras_synth.models.saving.model import (
     ModelMixin,
     policy_of_task,
@@ -46,6 +46,10 @@ class TaskMixin(ModelMixin):
     reads_words = False  # whether examples are lists of words
     class_names: Any = None
     generate_function: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        check_fits(self.preprocessor, self.backbone)
+        super().__init__(*args, **kwargs)
 
     def fit(
         self,
@@ -274,8 +278,9 @@ class TaskMixin(ModelMixin):
             optimizer = keras.optimizers.Adam(5e-5)
         elif optimizer == "auto":
             optimizer = keras.optimizers.AdamW(1e-3)
-        sampler = kwargs.get("sampler")
-        if isinstance(keras_hub.samplers.get(sampler), str):
+        sampler = kwargs.get("sampler", "greedy")
+        made = keras_hub.samplers.get(sampler)
+        if not isinstance(made, keras_hub.samplers.Sampler):
             raise ValueError(  # KerasHub accepts any string
                 "sampler must be beam, contrastive, greedy, random, top_k, "
                 "top_p, or a keras_hub.samplers.Sampler. Received: sampler="

@@ -9,7 +9,6 @@ from keras import ops
 
 from keras_synth._backend.configs import arguments_of, config_of
 from keras_synth._backend.layer import Layer
-from keras_synth._backend.policies import inherit_settings
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
 from keras_synth.folding import plain_layer
@@ -123,7 +122,6 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
         x = self.pooler(backbone(inputs), inputs["padding_mask"])
         outputs = self.output_dense(self.output_dropout(x))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
-        inherit_settings(self)
 
     def compile(
         self, optimizer="auto", loss="auto", *, metrics="auto", **kwargs

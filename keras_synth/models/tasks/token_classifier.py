@@ -9,7 +9,6 @@ import keras_hub
 import numpy as np
 
 from keras_synth._backend.configs import arguments_of, config_of
-from keras_synth._backend.policies import inherit_settings
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
@@ -118,7 +117,6 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
         inputs = backbone.input
         outputs = self.output_dense(self.output_dropout(backbone(inputs)))
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
-        inherit_settings(self)
 
     def compile(
         self,
