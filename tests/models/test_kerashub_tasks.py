@@ -168,20 +168,6 @@ def test_tasks_pass_as_kerashubs_do(kerashub, kind, synthesizer):
     )
 
 
-@pytest.mark.each_backend
-@pytest.mark.parametrize(
-    "kind, synthesizer",
-    [("classifier", "R+V"), ("causal_lm", "D+V+FR"), ("seq2seq_lm", "FD")],
-)
-def test_tasks_are_saved(kerashub, kind, synthesizer):
-    options = arguments(kind, synthesizer)
-    features = preprocessor(kind)(*training_data(kind))
-    features, _, _ = keras.utils.unpack_x_y_sample_weight(features)
-    kerashub.run_model_saving_test(
-        type(task(kind)), options, input_data=features, atol=1e-5, rtol=1e-5
-    )
-
-
 @pytest.mark.parametrize(
     "filters",
     [

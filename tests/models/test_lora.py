@@ -103,19 +103,6 @@ def test_files_of_lora_weights_contain_all_trained_weights(tmp_path):
 
 
 @pytest.mark.each_backend
-def test_a_task_that_was_called_uses_the_updates(tmp_path):
-    adapted = backbone()
-    adapted.enable_lora(2)
-    trained(adapted).save_lora_weights(str(tmp_path / "one.lora.h5"))
-    model = models.SynthesizerTextClassifier(backbone(), num_classes=2)
-    before = model.predict(INPUTS, verbose=0)
-    model.backbone.load_lora_weights(str(tmp_path / "one.lora.h5"))
-    after = model.predict(INPUTS, verbose=0)
-    close(after, model(INPUTS), atol=1e-6)
-    assert np.abs(after - before).max() > 0.01
-
-
-@pytest.mark.each_backend
 def test_a_task_that_has_generated_uses_the_updates():
     made = models.SynthesizerBackbone(20, 1, 2, 8, 8, "R", causal=True)
     model = models.SynthesizerCausalLM(made)

@@ -29,16 +29,6 @@ def classifier(synthesizer="R+V", preprocess=True, **options):
     )
 
 
-@pytest.mark.usefixtures("without_graphs")
-def test_arrays_and_strings_have_the_same_predictions():
-    model = classifier()
-    expected = model.predict(TEXTS, verbose=0)
-    features = model.preprocessor(TEXTS)
-    assert set(features) == {"token_ids", "padding_mask"}
-    model.preprocessor = None
-    close(model.predict(features, verbose=0), expected, atol=1e-6)
-
-
 @pytest.mark.each_backend
 def test_every_dropout_drops_in_training_and_only_then():
     model = classifier("R+V", preprocess=False)
@@ -99,24 +89,29 @@ def test_compile_defaults_suit_training_from_scratch():
     assert not single.loss.get_config()["from_logits"]
 
 
-def test_arguments_that_do_not_fit_are_errors():
-    model = classifier()
-    with pytest.raises(ValueError, match="max_sequence_length=16"):
-        models.SynthesizerTextClassifier(model.backbone, 2, preprocessor(32))
-    with pytest.raises(ValueError, match="with_segments"):
-        models.SynthesizerTextClassifier(
-            model.backbone, 2, preprocessor(with_segments=True)
-        )
-    with pytest.raises(ValueError, match="divisible"):
-        models.SynthesizerBackbone(10, 1, 3, 8, 16, "R")
+@pytest.mark.parametrize("kind", small_tasks.CLASSES)
+def test_a_preprocessor_fits_its_backbone(kind):
+    given, cls = small_tasks.preprocessor(kind), type(small_tasks.task(kind))
+    options = {"num_classes": 2} if "classifier" in kind else {}
+
+    def refused(match, **sizes):
+        backbone = small_tasks.backbone(kind, **sizes)
+        with pytest.raises(ValueError, match=match):
+            cls(backbone, preprocessor=given, **options)
+
+    refused("more tokens than.*15 and", vocabulary_size=9)
+    refused("sequences of 8 tokens", max_sequence_length=7)
+    if kind == "seq2seq_lm":
+        refused("decoder_sequence_length=8", max_decoder_length=7)
+    elif kind != "causal_lm":
+        refused("with_segments=False", num_segments=2)
+    with pytest.raises(ValueError, match="start_token"):
+        type(given)(keras_hub.tokenizers.ByteTokenizer())
+
+
+def test_wrong_arguments_are_errors():
     with pytest.raises(ValueError, match="one for each layer"):
         models.SynthesizerBackbone(10, 2, 2, 8, 16, ["R"])
-    with pytest.raises(ValueError, match="Did you mean 'random'"):
-        models.SynthesizerBackbone(10, 1, 2, 8, 16, "randon")
-    with pytest.raises(ValueError, match="start_token"):
-        models.SynthesizerTextClassifierPreprocessor(
-            keras_hub.tokenizers.ByteTokenizer()
-        )
     with pytest.raises(ValueError, match="pooling"):
         classifier(pooling="max")
 

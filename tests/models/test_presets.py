@@ -63,9 +63,15 @@ def test_files_and_presets_keep_the_arguments_of_a_task(kind, tmp_path):
         keras.saving.load_model(tmp_path / "model.keras"),
         type(model).from_preset(tmp_path / "preset"),
     ]
+    parts = [type(model.preprocessor)]
     if kind != KIND_WITHOUT_BASE:
         base = getattr(keras_hub.models, CLASSES[kind])
         loaded.append(base.from_preset(preset))
+        parts.append(getattr(keras_hub.models, f"{CLASSES[kind]}Preprocessor"))
+    for cls in parts:
+        assert type(cls.from_preset(preset)) is type(model.preprocessor)
+    for cls in (keras_hub.models.Backbone, type(model.backbone)):
+        assert_same_weights(model.backbone, cls.from_preset(preset))
     for other in loaded:
         assert_same_weights(model, other)
         close(
@@ -79,19 +85,6 @@ def test_files_and_presets_keep_the_arguments_of_a_task(kind, tmp_path):
     if hasattr(model, "num_classes"):
         more = type(model).from_preset(preset, num_classes=5, class_names=None)
         assert more.predict(x, verbose=0).shape[-1] == 5
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_base_class_loads_its_part_of_a_preset(kind, tmp_path):
-    model = task(kind)
-    model.save_to_preset(tmp_path)
-    for backbone in (keras_hub.models.Backbone, type(model.backbone)):
-        loaded = backbone.from_preset(str(tmp_path))
-        assert_same_weights(model.backbone, loaded)
-    preprocessor = getattr(keras_hub.models, f"{CLASSES[kind]}Preprocessor")
-    for kinds in (preprocessor, type(model.preprocessor)):
-        loaded = kinds.from_preset(str(tmp_path))
-        assert type(loaded) is type(model.preprocessor)
 
 
 @pytest.mark.parametrize("translates", [False, True])

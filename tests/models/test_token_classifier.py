@@ -290,8 +290,6 @@ def test_wrong_arguments_are_errors():
         models.SynthesizerTokenClassifier(backbone(), 1)
     with pytest.raises(ValueError, match="Received: class_names"):
         models.SynthesizerTokenClassifier(backbone(), 2, class_names="ab c")
-    with pytest.raises(ValueError, match="sequences of 20 tokens"):
-        tagger(given=preprocessor(20))
     with pytest.raises(ValueError, match="sequence_length=2"):
         preprocessor(2)
     with pytest.raises(ValueError, match=r"must be integers.*'NOUN'"):
