@@ -311,7 +311,10 @@ def test_a_write_error_leaves_the_earlier_file_whole(
         getattr(model, way)(path)
     assert contents(tmp_path) == before
     monkeypatch.undo()
-    getattr(model, way)(path)
+    link = tmp_path / f"link_to_{name}"
+    link.symlink_to(path)
+    getattr(model, way)(link)
+    assert link.is_symlink()
     assert contents(tmp_path) != before
 
 

@@ -60,16 +60,9 @@ class SynthesizerTokenizer(keras_hub.tokenizers.WordPieceTokenizer):
     def __init__(
         self, vocabulary: Any = None, lowercase: bool = True, **kwargs: Any
     ) -> None:
-        for token, attribute in (
-            ("[CLS]", "cls_token"),
-            ("[SEP]", "sep_token"),
-            ("[PAD]", "pad_token"),
-            ("[MASK]", "mask_token"),
-            # Names for packers and generic preprocessors.
-            ("[CLS]", "start_token"),
-            ("[SEP]", "end_token"),
-        ):
-            self._add_special_token(token, attribute)
+        _add_special(self, "[PAD]", "[CLS]", "[SEP]", "[MASK]")
+        self._add_special_token("[CLS]", "cls_token")
+        self._add_special_token("[SEP]", "sep_token")
         _check_special(vocabulary, WORD_PIECES)
         super().__init__(vocabulary=vocabulary, lowercase=lowercase, **kwargs)
 
@@ -136,13 +129,7 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
     def __init__(
         self, vocabulary: Any = None, merges: Any = None, **kwargs: Any
     ) -> None:
-        for token, attribute in (
-            ("<s>", "start_token"),
-            ("</s>", "end_token"),
-            ("<pad>", "pad_token"),
-            ("<mask>", "mask_token"),
-        ):
-            self._add_special_token(token, attribute)
+        _add_special(self, *BYTE_PAIRS)
         _check_special(vocabulary, BYTE_PAIRS)
         if isinstance(merges, (list, tuple)) and not merges:
             raise ValueError(
@@ -317,9 +304,7 @@ class SynthesizerByteTokenizer(keras_hub.tokenizers.ByteTokenizer):
     backbone_cls: Any = SynthesizerBackbone
 
     def __init__(self, lowercase: bool = False, **kwargs: Any) -> None:
-        names = ("pad_token", "start_token", "end_token", "mask_token")
-        for token, attribute in zip(CONTROL_BYTES, names, strict=True):
-            self._add_special_token(token, attribute)
+        _add_special(self, *CONTROL_BYTES)
         super().__init__(lowercase=lowercase, **kwargs)
         self.file_assets: list[str] = []
 
@@ -339,6 +324,14 @@ class _Seq2SeqTokenizer(
     SynthesizerByteTokenizer,
 ):
     backbone_cls = SynthesizerSeq2SeqBackbone
+
+
+def _add_special(tokenizer, pad, start, end, mask):
+    """Adds special tokens by the names that preprocessors need."""
+    tokenizer._add_special_token(pad, "pad_token")
+    tokenizer._add_special_token(start, "start_token")
+    tokenizer._add_special_token(end, "end_token")
+    tokenizer._add_special_token(mask, "mask_token")
 
 
 def _check_special(vocabulary, tokens):

@@ -166,7 +166,7 @@ def with_public_optimizers(config: Any) -> Any:
 @contextlib.contextmanager
 def atomic_path(filepath: FilePath, overwrite: bool) -> Iterator[str]:
     """Yields a path whose files then replace the old ones."""
-    path = pathlib.Path(os.fspath(filepath))
+    path = pathlib.Path(os.fspath(filepath)).resolve()  # of a link
     # Keras handles remote and wrong paths, and asks about existing files.
     plain = path.suffix in (".keras", ".h5") and "://" not in str(filepath)
     if not plain or (path.exists() and not overwrite):
