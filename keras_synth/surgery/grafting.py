@@ -1,6 +1,7 @@
 """`graft`: add synthesizers to the attention of a trained model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -107,11 +108,11 @@ def graft(
 def _checked_layers(layers, number):
     if layers is None:
         return range(number)
-    chosen = [layers] if isinstance(layers, int) else list(layers)
-    if not {*chosen} <= {*range(number)}:
+    chosen = [*layers] if isinstance(layers, Iterable) else [layers]
+    if not all(isinstance(i, Integral) and 0 <= i < number for i in chosen):
         raise ValueError(
             f"`layers` must be numbers of attention layers 0 to {number - 1} "
-            f"of the model. Received: layers={layers}"
+            f"of the model. Received: layers={layers!r}"
         )
     return chosen
 

@@ -127,7 +127,12 @@ def report(model: Any, data: Any, max_length: int | None = None) -> Report:
 def _row(number, place, averages, length):
     attention = place.attention
     table = SyntheticAttention.from_config(
-        {**attention.get_config(), "synthesizer": "R", "max_length": length}
+        {
+            **attention.get_config(),
+            "synthesizer": "R",
+            "max_length": length,
+            "num_key_value_heads": None,  # as `synthesize` makes it
+        }
     )
     table.build_from_config(attention.get_build_config())
     before, after, total = (

@@ -1,5 +1,6 @@
 """`synthesize`: replace attention heads by synthesizers."""
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -132,16 +133,18 @@ def _checked_heads(by, source):
     """A sorted list of heads for each attention layer, or `None`."""
     if isinstance(by, str) and by == "input_dependence":
         return None
-    pairs = [by] if isinstance(by, str) else [*by]
     numbers = [place.attention.num_heads for place in source.places]
     known = {(i, head) for i, x in enumerate(numbers) for head in range(x)}
-    for pair in pairs:
-        if not isinstance(pair, (tuple, list)) or tuple(pair) not in known:
-            raise ValueError(
-                '`by` must be "input_dependence" or pairs (layer, head). The '
-                f"attention layers 0 to {len(numbers) - 1} have {numbers} "
-                f"heads. Received: {pair!r}"
-            )
+    try:
+        pairs = [tuple(map(operator.index, pair)) for pair in by]
+    except TypeError:
+        pairs = None
+    if isinstance(by, str) or pairs is None or not {*pairs} <= known:
+        raise ValueError(
+            '`by` must be "input_dependence" or pairs (layer, head). The '
+            f"attention layers 0 to {len(numbers) - 1} have {numbers} "
+            f"heads. Received: by={by!r}"
+        )
     return _by_layer(pairs, len(numbers))
 
 

@@ -17,6 +17,7 @@ from small_models import LENGTHS, MADE, TASKS, TEXTS, inputs_of, outputs
 
 from keras_synth import fold, surgery
 from keras_synth._backend.internals import sublayers
+from keras_synth.analysis import multiplications
 from keras_synth.layers import SyntheticAttention
 
 made = functools.cache(small_models.made)
@@ -480,6 +481,12 @@ def test_heads_that_share_keys_become_tables():
         student = surgery.synthesize(model, given, by=by)
         assert student.count_params() != model.count_params()
         close(numpy(student(given)), numpy(model(given)), atol=1e-4)
+    before, after = (  # with no heads and with all heads as tables
+        multiplications(x.layers[1], small_models.N, small_models.N)
+        for x in (surgery.graft(model, "V"), student)
+    )
+    saved = 4 * surgery.report(model, given).rows[0].saved
+    assert saved == sum(before.values()) - sum(after.values())
 
 
 def test_texts_are_data():

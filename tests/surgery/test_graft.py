@@ -282,6 +282,7 @@ def test_tasks_keep_their_heads_and_preprocessors(tmp_path):
         ),
         (lambda: trained("bert"), {"synthesizer": "Fix + V"}, "without effect"),
         (lambda: trained("bert"), {"layers": [2]}, "layers 0 to 1.*\\[2\\]"),
+        (lambda: trained("bert"), {"layers": [1.0]}, "numbers of.*\\[1.0\\]"),
         (lambda: trained("bert"), {"max_length": 11}, "10 positions.*11"),
         (
             lambda: models.SynthesizerBackbone(**SIZES, synthesizer="R+V"),

@@ -220,7 +220,9 @@ def test_texts_of_a_task_with_byte_pairs():
             {"data": {k: x[0] for k, x in inputs().items()}},
             "\\(samples, tokens\\)",
         ),
-        ({"by": [3]}, "pairs.*Received: 3"),
+        ({"by": [3]}, "pairs.*Received: by=\\[3\\]"),
+        ({"by": 3}, "pairs.*Received: by=3"),
+        ({"by": [(0, 1.0)]}, "pairs.*\\(0, 1.0\\)"),
         ({"to": "D(shared_heads=True)"}, "shared_heads"),
     ],
 )
