@@ -91,16 +91,14 @@ def converted(layer: Any, clone: Copy) -> Any:
         return None
     made = convert(layer, clone)
     new = made[0] if isinstance(made, tuple) else made
-    if isinstance(new, keras.Layer) and not new.built:
+    if new is None:
+        return None
+    if not getattr(new, "built", False):
         raise ValueError(
             f"The result of `convert` for {type(layer).__name__} must be "
             f"built. Received: {new!r}"
         )
-    if (
-        isinstance(new, keras.Layer)
-        and not is_graph(layer)
-        and new.count_params() != layer.count_params()
-    ):
+    if not is_graph(layer) and new.count_params() != layer.count_params():
         raise ValueError(
             f"The result of `convert` for {type(layer).__name__} must have the "
             f"same weights as the layer. Received: {new!r} with "
@@ -183,19 +181,10 @@ def block_pairs(layer: Any, made: Any) -> Pairs:
 
 
 @register(keras.layers.MultiHeadAttention)
-def _multi_head_attention(layer, clone):
-    made = SyntheticAttention.from_config(
-        {**layer.get_config(), "synthesizer": "V"}
-    )
-    made.build_from_config(layer.get_build_config())
-    return made, attention_pairs(layer, made)
-
-
 @register(keras.layers.GroupQueryAttention)
-def _group_query_attention(layer, clone):
-    config = layer.get_config()
-    config["num_heads"] = config.pop("num_query_heads")
-    config["key_dim"] = config.pop("head_dim")
+def _attention(layer, clone):
+    ours = {"num_query_heads": "num_heads", "head_dim": "key_dim"}
+    config = {ours.get(k, k): x for k, x in layer.get_config().items()}
     made = SyntheticAttention.from_config({**config, "synthesizer": "V"})
     made.build_from_config(layer.get_build_config())
     return made, attention_pairs(layer, made)

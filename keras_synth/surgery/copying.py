@@ -85,23 +85,20 @@ class Copy:
 
     def _made(self, layer):
         changed = self._change(layer, self)
+        if isinstance(changed, tuple):
+            changed, parts = changed
+            self._keep(parts)
         if changed is not None:
-            if not isinstance(changed, tuple):
-                return changed
-            self._keep(changed[1])
-            return changed[0]
+            return changed
         if isinstance(layer, keras_hub.models.Task):
             return self._task(layer)
         if isinstance(layer, keras_hub.models.Backbone):
-            return backbone_like(layer, self._graph(layer), self.max_length)
+            return backbone_like(layer, cloned(layer, self), self.max_length)
         if is_graph(layer):
-            return self._graph(layer)
+            return cloned(layer, self)
         if not isinstance(layer, keras.Layer):  # an operation
             return type(layer).from_config(layer.get_config())
         return self._same(layer)
-
-    def _graph(self, model):
-        return cloned(model, self)
 
     def _task(self, task):
         preprocessor = cut_to(task.preprocessor, self.max_length)

@@ -186,8 +186,6 @@ class Distillation(keras.Model):
     ):
         """Returns the distance of the student from its teacher."""
         _check_no_labels(y)
-        if y_pred is None:
-            y_pred = self(x, training=training)
         with without_gradients():
             known = self._of_teacher(x, training=False)
         total = 0.0

@@ -43,11 +43,18 @@ def watch(
     keep: Callable[[int, Call, CapturedAttention], None],
 ) -> None:
     """Calls a model, and `keep` with each place's number, call and record."""
-    numbers = {id(x.attention): i for i, x in enumerate(source.places)}
+    layers = [place.attention for place in source.places]
+    numbers = {id(layer): i for i, layer in enumerate(layers)}
+    current: Any = None  # the number of a layer, and its call
+
+    def observe(layer, call):
+        nonlocal current
+        current = numbers.get(id(layer)), call
+        return recorder(layer, call)
 
     def record(name, captured):
-        layer, call = recorder.current
-        place = source.places[numbers[id(layer)]]
+        number, call = current
+        place = source.places[number]
         longest, length = place.max_length, call.query.shape[1]
         if longest is not None and length > longest:
             raise ValueError(
@@ -55,29 +62,18 @@ def watch(
                 f"increase `max_length`. Received: {length} tokens in "
                 f"{place.origin.path!r}"
             )
-        keep(numbers[id(layer)], call, captured)
+        keep(number, call, captured)
 
-    layers = [place.attention for place in source.places]
-    recorder = _Watcher(record, False, layers)
+    recorder = Recorder(record, False, layers)
     known = inputs_of(source.model)
     if not isinstance(known, dict):
         inputs = keras.tree.pack_sequence_as(known, [*inputs.values()])
-    token = OBSERVER.set(recorder)  # type: ignore[arg-type]
+    token = OBSERVER.set(observe)  # type: ignore[arg-type]
     try:
         with without_gradients():
             source.model(inputs, training=False)
     finally:
         OBSERVER.reset(token)
-
-
-class _Watcher(Recorder):
-    """A recorder with the layer and call that are being recorded."""
-
-    current: Any = None
-
-    def __call__(self, layer, call):
-        self.current = layer, call
-        return super().__call__(layer, call)
 
 
 # --- data ---------------------------------------------------------------------
@@ -91,40 +87,42 @@ def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
     of tuples that begin with one.
     """
     preprocessor = getattr(model, "preprocessor", None)
-    if hasattr(data, "to_list"):  # a column of pandas
-        data = data.to_list()
     if isinstance(data, str) or not isinstance(data, Iterable):
         data = [data]
     elif isinstance(data, dict):
         data = {name: as_array(x) for name, x in data.items()}
-    elif isinstance(data, tuple) and preprocessor and are_texts(data):
+    elif preprocessor is not None and are_texts(data):
         data = read_texts(preprocessor, data)
-    elif isinstance(data, (list, tuple)):
-        if all(isinstance(x, str) for x in data):
-            data = np.asarray(data)
-        elif len(data) == len(model.inputs) > 1 and not any(
-            isinstance(x, (dict, tuple)) for x in data
-        ):
-            data = dict(zip(_inputs(model), data, strict=True))
+    elif (
+        isinstance(data, (list, tuple))
+        and len(data) == len(model.inputs) > 1
+        and not any(isinstance(x, (str, dict, tuple)) for x in data)
+    ):
+        data = dict(zip(_inputs(model), data, strict=True))
     for batch in averages.batches(data):
         yield _checked(model, batch)
 
 
 def are_texts(x: Any) -> bool:
     """Whether it is a column of texts, or a tuple of columns."""
-    return all(
+    columns = x if isinstance(x, tuple) else (x,)
+    return len(columns) > 0 and all(
         (isinstance(column, (list, np.ndarray)) or hasattr(column, "to_list"))
+        and len(column) > 0
         and all(isinstance(text, str) for text in column)
-        for column in (x if isinstance(x, tuple) else (x,))
+        for column in columns
     )
 
 
 def read_texts(preprocessor: Any, texts: Any) -> Any:
-    """Returns a model's inputs for a column of texts, or a tuple of them."""
-    if isinstance(texts, tuple):
-        made = preprocessor(tuple(map(list, texts)), None)
-    else:
-        made = preprocessor(list(texts), None)
+    """Returns a model's inputs for a column of texts, or a tuple of them.
+
+    Other batches that a preprocessor reads, such as tensors, are also possible.
+    """
+    if are_texts(texts):  # KerasHub's byte pairs need lists
+        pair = isinstance(texts, tuple)
+        texts = tuple(map(list, texts)) if pair else list(texts)
+    made = preprocessor(texts, None)
     made = made[0] if isinstance(made, tuple) else made
     return keras.tree.map_structure(as_array, made)
 
@@ -141,10 +139,7 @@ def _checked(model, batch):
     """A batch as a dictionary of arrays, or an error."""
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is not None and not isinstance(batch, dict):
-        if isinstance(batch, np.ndarray):  # KerasHub's byte pairs need lists
-            batch = batch.tolist()
-        batch = preprocessor(batch)
-        batch = batch[0] if isinstance(batch, tuple) else batch
+        batch = read_texts(preprocessor, batch)
     inputs, flat = _inputs(model), keras.tree.flatten(batch)
     if not isinstance(batch, dict) and len(flat) == len(inputs):
         batch = dict(zip(inputs, flat, strict=True))

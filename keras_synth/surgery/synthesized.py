@@ -145,15 +145,13 @@ def _make(name, *bases, **attributes):
 BACKBONES: dict[Any, Any] = {
     cls: _make(cls.__name__, SynthesizedBackbone, cls)
     for name in FAMILIES
-    for cls in [getattr(keras_hub.models, f"{name}Backbone", None)]
-    if cls is not None
+    for cls in [getattr(keras_hub.models, f"{name}Backbone")]
 }
 TASKS: dict[Any, Any] = {
     cls: _make(cls.__name__, cls, backbone_cls=BACKBONES[backbone])
     for cls in vars(keras_hub.models).values()
-    if isinstance(cls, type) and issubclass(cls, keras_hub.models.Task)
     for backbone in [getattr(cls, "backbone_cls", None)]
-    if backbone in BACKBONES
+    if backbone in BACKBONES and issubclass(cls, keras_hub.models.Task)
 }
 
 

@@ -507,6 +507,8 @@ def test_texts_are_data():
     assert len(found.rows) == 2
     both = surgery.report(made("BertTextClassifier"), pair)
     assert both.length > found.length
+    with pytest.raises(ValueError, match="no batch in list"):
+        surgery.report(made("BertTextClassifier"), [])
 
 
 def test_lengths_of_tasks_of_kerashub_change():

@@ -214,7 +214,7 @@ def test_texts_of_a_task_with_byte_pairs():
         ({"max_length": 5}, "5 positions.*6 tokens"),
         ({"max_length": 10}, "9 positions.*10"),
         ({"data": []}, "no batch"),
-        ({"data": ["a text"]}, "preprocessor.*ndarray"),
+        ({"data": ["a text"]}, "preprocessor.*batch of str"),
         ({"data": {"token_ids": [[1]]}}, "padding_mask.*\\['token_ids'\\]"),
         (
             {"data": {k: x[0] for k, x in inputs().items()}},
