@@ -380,11 +380,13 @@ def test_each_side_is_cut_by_its_mask_wherever_padding_is():
     inputs = {
         "encoder_token_ids": IDS,
         "encoder_padding_mask": MASK,
+        "encoder_mask_positions": IDS[:, :2],  # has another length
         "decoder_token_ids": IDS[:, :4],
         "decoder_padding_mask": 1 - MASK[:, 2:],
     }
     found = analysis.sample_of(inputs)
     assert found["encoder_token_ids"].tolist() == [[1, 2, 3, 4]]
+    assert found["encoder_mask_positions"].tolist() == [[1, 2]]
     assert found["decoder_token_ids"].tolist() == [[3, 4]]
     assert analysis.sample_of(inputs, -1)["encoder_token_ids"].tolist() == [
         [8, 9, 10, 11, 12]
@@ -418,13 +420,3 @@ def test_tables_of_nested_models_are_all_there():
         "attention/synthesizer/R": (H, 6, 6),
         "attention/synthesizer_1/R": (H, 9, 9),
     }
-
-
-def test_inputs_of_another_length_are_not_cut():
-    inputs = {
-        "token_ids": IDS,
-        "padding_mask": MASK,
-        "mask_positions": np.array([[1, 2], [3, 4]]),
-    }
-    found = analysis.sample_of(inputs)
-    assert found["mask_positions"].tolist() == [[1, 2]]

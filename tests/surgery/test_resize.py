@@ -8,7 +8,7 @@ from assertions import close, equal
 from backend import numpy
 from noise import noisy
 
-from keras_synth import fold, layers, models
+from keras_synth import fold, layers, models, synthesizers
 from keras_synth.surgery import graft, lengthen, shorten, synthesize
 
 SIZES = {**small_tasks.SIZES, "vocabulary_size": 30}
@@ -20,6 +20,7 @@ SYNTHESIZERS = [
     "D(hidden_dim=None)",
     "Fix",
     "heads(V=1, R=1)",
+    synthesizers.get("R+V", num_heads=2, key_dim=4, max_length=N),
 ]
 
 
@@ -102,17 +103,6 @@ def test_factors_give_the_table_that_their_product_would_become(how):
     )
 
 
-def test_synthesizers_given_as_objects_grow_too():
-    config = keras.saving.serialize_keras_object(
-        backbone("R+V").stack.blocks[0].attention.synthesizer
-    )
-    config.pop("build_config", None)
-    model = backbone(config)
-    longer = lengthen(model, M)
-    close(longer(inputs(N)), model(inputs(N)))
-    assert longer(inputs(M)).shape == (2, M, 8)
-
-
 def test_sources_and_targets():
     options = {**SIZES, "max_sequence_length": N, "max_decoder_length": M}
     model = models.SynthesizerSeq2SeqBackbone(
@@ -145,19 +135,13 @@ def test_they_fold_save_and_carry_on(tmp_path):
         close(again(given), expected)
 
 
-def test_tasks_keep_their_heads():
-    classifier = models.SynthesizerTextClassifier(backbone("R"), 3)
-    expected = numpy(classifier(inputs(4)))
-    for other in (lengthen(classifier, M), shorten(classifier, 4)):
-        close(other(inputs(4)), expected)
-
-
 @pytest.mark.parametrize("pretrained", [False, True])
-def test_a_new_task_has_the_learning_rate_of_the_original(pretrained):
+def test_tasks_keep_their_heads_and_learning_rates(pretrained):
     original = backbone("R")
     original.pretrained = pretrained
     task = models.SynthesizerTextClassifier(original, 3)
     for other in (lengthen(task, M), shorten(task, 4)):
+        close(other(inputs(4)), task(inputs(4)))
         assert other.backbone.pretrained == pretrained
         rates = [float(x.optimizer.learning_rate) for x in (task, other)]
         assert rates[0] == rates[1]

@@ -176,14 +176,6 @@ def test_heads_of_t5_beside_its_own_positions(to, monkeypatch):
         )
 
 
-def test_heads_of_a_task():
-    model = keras_hub.models.BertTextClassifier(bert(), 3)
-    student = synthesize(model, inputs(), heads=1)
-    assert isinstance(student, keras_hub.models.BertTextClassifier)
-    dense = student.get_layer("logits").kernel
-    equal(dense, model.get_layer("logits").kernel)
-
-
 @pytest.mark.once
 def test_texts_of_a_task_with_byte_pairs():
     """KerasHub's tokenizer reads lists, and not arrays."""
