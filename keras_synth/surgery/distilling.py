@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_synth._backend.execution import without_gradients
+from keras_synth._backend.internals import kept_variables
 from keras_synth.surgery.observing import are_texts, read_texts
 from keras_synth.surgery.states import ModelStates
 
@@ -155,7 +156,6 @@ class Distillation(keras.Model):
                 `sample_weight`. For weights, pass a dataset of
                 `(inputs, None, weights)`.
         """
-        # Before JAX hands over the weights.
         _check_no_labels(y, kwargs.get("sample_weight"))
         validation = kwargs.get("validation_data")
         if are_texts(validation) and not isinstance(validation, tuple):
@@ -163,12 +163,21 @@ class Distillation(keras.Model):
         elif isinstance(validation, tuple):
             first, *others = validation
             kwargs["validation_data"] = (self._inputs(first), *others)
-        return super().fit(self._inputs(x), **kwargs)
+        with self._kept():
+            return super().fit(self._inputs(x), **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Returns the distance to the teacher; x as in `fit`."""
         _check_no_labels(y, kwargs.get("sample_weight"))
-        return super().evaluate(self._inputs(x), **kwargs)
+        with self._kept():
+            return super().evaluate(self._inputs(x), **kwargs)
+
+    def _kept(self):
+        """Keeps variables, also of the optimizer, if data raise an error."""
+        optimizer = self.optimizer
+        if optimizer is not None and not optimizer.built:
+            optimizer.build(self.trainable_variables)  # as Keras does later
+        return kept_variables(self)
 
     def _inputs(self, x):
         """Texts as inputs of the student; other data unchanged."""

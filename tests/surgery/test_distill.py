@@ -263,6 +263,9 @@ def test_labels_losses_and_other_inputs_are_refused():
     with pytest.raises(ValueError, match="take the place of labels"):
         training.fit(given, np.ones(B), verbose=0)
     for way in (training.fit, training.evaluate):
+        with pytest.raises(ValueError, match="take the place of labels"):
+            way((x for x in [(given, np.ones(B))]), verbose=0)
+        way(given, verbose=0)  # all weights are still there
         with pytest.raises(ValueError, match=r"\(inputs, None, weights\)"):
             way(given, sample_weight=np.ones(B), verbose=0)
     del given["segment_ids"]
