@@ -50,7 +50,7 @@ def run(
         variants: Strings, the arguments of `build_model`.
         seeds: Integers.
         backends: Some of `"jax"`, `"tensorflow"` and `"torch"`; by default
-            `KERAS_BACKEND`, or the first installed one.
+            that of this process.
         train: Tuple `(x, y)`: an array of numbers, or a tuple or dictionary of
             them, and an array.
         validation: Like `train`, scored after each epoch.
@@ -94,7 +94,7 @@ def run(
         )
     ```
     """
-    from keras_synth.compare import data, files, own, report, runs
+    from keras_synth.compare import files, own, report, runs
 
     check_positive("epochs", epochs)
     check_positive("batch_size", batch_size)
@@ -116,7 +116,6 @@ def run(
                 ),
             },
             arrays,
-            data.read_arrays(arrays).digest,
             path,
             shlex.join(["python", *sys.argv]),
             callbacks=callbacks,

@@ -14,15 +14,15 @@ class Classification(Task):
     Two columns of texts are required for `pairs`, and otherwise joined.
     """
 
+    own = "vocabulary_size lengths keep pooling weight_decay init init_weights"
     model = "SynthesizerTextClassifier"
     head = ("dropout", "pooling")
 
     def __init__(self, name, kind="word_pieces", pairs=False, **options):
-        own = "lengths keep pooling weight_decay init init_weights"
-        if kind == "word_pieces":
-            own += " metric vocabulary_size"
-        super().__init__(name, own, **options)
+        super().__init__(name, **options)
         self.kind, self.pairs = kind, pairs
+        if kind != "word_pieces":
+            del self.defaults["vocabulary_size"]
 
     def score(self, settings):
         metric = settings.get("metric", "accuracy")
@@ -104,10 +104,6 @@ class Scores(Classification):
 
     validation = "loss"
 
-    def __init__(self, name, **options):
-        super().__init__(name, **options)
-        del self.defaults["metric"]
-
     def score(self, settings):
         return Score("Pearson correlation", 100)
 
@@ -142,6 +138,7 @@ class Tagging(Task):
     Training and test ignore words beyond `sequence_length` word pieces.
     """
 
+    own = "vocabulary_size lengths weight_decay init init_weights"
     model = "SynthesizerTokenClassifier"
     head = ("dropout",)
 

@@ -2,7 +2,6 @@
 
 import argparse
 import difflib
-import importlib
 import os
 import pathlib
 import shlex
@@ -19,6 +18,7 @@ from keras_synth.compare.task import (
 )
 from keras_synth.compare.tasks import TASKS
 from keras_synth.datasets.reading import TABLES, format_of
+from keras_synth.layers.templates import template
 
 PACKAGES = """
     keras_hub pandas jinja2 matplotlib rich filelock
@@ -80,7 +80,12 @@ def main(arguments=None):
     if unknown:
         parser.unknown(unknown)
     try:
-        return _report(given) if given.command == "report" else _train(given)
+        if given.command != "report":
+            return _train(given)
+        from keras_synth.compare.report import report  # it imports pandas
+
+        report(given.output)
+        return 0
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in PACKAGES:
@@ -177,20 +182,17 @@ def _train(given):
         check_variant(name, task, settings)
     wanted = runs.grid(given.variants, given.seeds, given.backends)
     with runs.locked(given.output) as folder:
-        path = data.prepare(task, settings, source, folder / "data", print)
-        arrays = data.read_arrays(path)
+        arrays = data.prepare(task, settings, source, folder / "data", print)
         task.batches(arrays, settings, 0)  # raises if there are too few
         comparison = runs.Comparison(
             task,
             settings,
-            path,
-            arrays.digest,
+            arrays,
             folder,
             shlex.join(["keras-synth", *sys.argv[1:]]),
             presets,
             given.callbacks,
             preset=given.command == "train",
-            baseline=arrays.notes["baseline"],
         )
         failed = runs.run_all(
             comparison,
@@ -232,22 +234,14 @@ def _source(given):
 
 def check_variant(name, task, settings):
     """Raises if a variant cannot be made with these sizes."""
-    templates = importlib.import_module("keras_synth.layers.templates")
     heads, length = settings["num_heads"], settings["sequence_length"]
-    templates.template(name, heads, length, task.needs)
+    template(name, heads, length, task.needs)
     keras_synth.mixers.get(
         name,
         num_heads=heads,
         key_dim=settings["hidden_dim"] // heads,
         max_length=length,
     )
-
-
-def _report(given):
-    from keras_synth.compare.report import report  # it imports pandas
-
-    report(given.output)
-    return 0
 
 
 def run():

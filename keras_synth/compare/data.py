@@ -67,13 +67,15 @@ class Arrays(NamedTuple):
     Attributes:
         notes: Dictionary for JSON, with further data for a model.
         digest: String, equal for the same content.
+        path: Path of the file.
     """
 
     train: dict
     validation: dict
     test: dict
     notes: dict
-    digest: str = ""
+    digest: str
+    path: pathlib.Path
 
 
 def examples(task, settings, source):
@@ -203,7 +205,7 @@ def text_splits(source, held_out):
 
 
 def prepare(task, settings, source, folder, log):
-    """Makes a file of a task's arrays, unless it exists; returns its path."""
+    """Makes a file of a task's arrays, unless it exists, and reads it."""
     wanted = {x: settings[x] for x in RELEVANT if x in settings}
     if wanted.get("init"):
         assets = start.presets(wanted["init"])[0] / start.TOKENIZER
@@ -216,7 +218,7 @@ def prepare(task, settings, source, folder, log):
     else:
         splits, notes = task.prepare(settings, source, log)
         write_arrays(path, splits, notes)
-    return path
+    return read_arrays(path)
 
 
 def write_arrays(path, splits, notes):
@@ -248,7 +250,8 @@ def read_arrays(path):
         content.update(values.tobytes())
         split, _, feature = name.partition("/")
         splits[split][feature] = values
-    return Arrays(**splits, notes=notes, digest=content.hexdigest()[:16])
+    digest = content.hexdigest()[:16]
+    return Arrays(**splits, notes=notes, digest=digest, path=pathlib.Path(path))
 
 
 def tokenized(preprocessor, splits, log):

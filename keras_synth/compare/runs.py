@@ -16,7 +16,10 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+import keras
+
 from keras_synth.compare import own
+from keras_synth.compare.data import Arrays
 from keras_synth.compare.files import digest, writing
 from keras_synth.version import __version__
 
@@ -42,27 +45,23 @@ class Comparison(NamedTuple):
     """The common data of all runs.
 
     Attributes:
-        data: Path of the arrays.
-        digest: String, of the content of the arrays.
+        arrays: `Arrays` of all runs.
         folder: Path for all files.
         presets: Digests of initial presets, by variant and seed.
         callbacks: Optional string, `"module:function"`.
         preset: Whether the only model is saved, in `folder / "preset"`.
         script: Tuple of arguments of `ScriptTask`, or `None`.
-        baseline: Dictionary, name and score of a model that reads no text.
     """
 
     task: Any
     settings: dict
-    data: pathlib.Path
-    digest: str
+    arrays: Arrays
     folder: pathlib.Path
     command: str
     presets: dict | None = None
     callbacks: str | None = None
     preset: bool = False
     script: tuple | None = None
-    baseline: dict | None = None
 
     def identity(self, run):
         """The identity of a run: contents and versions, but not paths."""
@@ -71,7 +70,7 @@ class Comparison(NamedTuple):
             "task": self.task.name,
             **run._asdict(),
             "settings": settings,
-            "data": self.digest,
+            "data": self.arrays.digest,
             "start": self.presets[run[:2]] if self.presets else "",
             "code": own.digest_of_code(
                 "" if self.script else run.variant, self.callbacks
@@ -95,7 +94,7 @@ class Comparison(NamedTuple):
             **identity,
             "name": name,
             "settings": self.settings,
-            "data": str(self.data.absolute()),
+            "data": str(self.arrays.path.absolute()),
             "weights": str(folder / "initial" / f"{start}.npz"),
             "preset": preset,
             "result": str(folder / "runs" / f"{name}.json"),
@@ -126,7 +125,7 @@ class Comparison(NamedTuple):
         content = {
             **self.identity(run),
             "score": self.task.score(self.settings)._asdict(),
-            "baseline": self.baseline,
+            "baseline": self.arrays.notes["baseline"],
             "command": self.command,
             "result": result,
         }
@@ -152,11 +151,8 @@ def grid(variants, seeds, backends):
             "`seeds` must be integers from 0 to 2**32 - 1. Received: "
             f"seeds={seeds!r}"
         )
-    if len(backends):
-        _check("backends", backends, str, '["jax"]')
-    if not backends:
-        found = os.environ.get("KERAS_BACKEND")
-        backends = [found or next(filter(find_spec, BACKENDS), "jax")]
+    backends = backends if len(backends) else [keras.backend.backend()]
+    _check("backends", backends, str, '["jax"]')
     for backend in backends:
         if backend not in BACKENDS or not find_spec(backend):
             raise ValueError(

@@ -38,8 +38,14 @@ def presets(init):
 
 
 def config(preset):
-    """Returns the config of a preset's backbone."""
-    return json.loads((preset / CONFIG).read_text("utf-8"))["config"]
+    """Returns the config of a preset's backbone, one of this package."""
+    found = json.loads((preset / CONFIG).read_text("utf-8"))["config"]
+    if "synthesizer" not in found:
+        raise ValueError(
+            "--init must have backbones of keras_synth. Received: "
+            f"--init {preset} without a synthesizer"
+        )
+    return found
 
 
 def sizes(init, given):

@@ -150,12 +150,12 @@ class Task:
 
     Args:
         name: String.
-        own: String, names of settings in addition to the common ones.
         generator: Function that generates examples without files.
         options: Dictionary of options of `Source`.
         **defaults: Default settings of this task.
 
     Attributes:
+        own: Names of settings in addition to the common ones, a string.
         model: Name of a class of `keras_synth.models`.
         new: Arguments of its backbone without a preset.
         head: Names of settings of the model.
@@ -167,6 +167,7 @@ class Task:
         keeps: Whether to save all models as initial presets.
     """
 
+    own = ""
     model = ""
     new: dict = {}
     head: tuple = ()
@@ -176,10 +177,10 @@ class Task:
     sides = 1
     keeps = False
 
-    def __init__(self, name, own="", generator=None, options=None, **defaults):
+    def __init__(self, name, generator=None, options=None, **defaults):
         self.name, self.generator = name, generator
         self.options = options or {}
-        names = [*COMMON, *own.split()]
+        names = [*COMMON, *self.own.split()]
         self.defaults = {x: SETTINGS[x][0] for x in names} | defaults
 
     def score(self, settings):

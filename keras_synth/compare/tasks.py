@@ -5,16 +5,20 @@ from keras_synth.compare.classes import Classification, Scores, Tagging
 from keras_synth.compare.texts import LanguageModel, MaskedLM, SpanCorruption
 from keras_synth.compare.writing import Writing
 
-_SMALL = {"num_layers": 2, "hidden_dim": 128, "intermediate_dim": 256}
 TASKS = {
     task.name: task
     for task in (
-        Classification("classification", generator=datasets.generated_reviews),
+        Classification(
+            "classification",
+            generator=datasets.generated_reviews,
+            metric="accuracy",
+        ),
         Classification(
             "pairs",
             pairs=True,
             generator=datasets.generated_pairs,
             options={"text": ["text", "text_2"]},
+            metric="accuracy",
             epochs=8,
         ),
         Scores(
@@ -26,7 +30,6 @@ TASKS = {
         ),
         Tagging(
             "tagging",
-            "lengths vocabulary_size weight_decay init init_weights",
             generator=datasets.generated_entities,
             sequence_length=128,
             lengths=[32, 64],
@@ -40,7 +43,7 @@ TASKS = {
             vocabulary_size=8_000,
             learning_rate=1.5e-3,
             epochs=10,
-            **_SMALL,
+            intermediate_dim=256,
         ),
         Writing(
             "summaries",
@@ -51,7 +54,7 @@ TASKS = {
             vocabulary_size=4_000,
             batch_size=16,
             epochs=10,
-            **_SMALL,
+            intermediate_dim=256,
         ),
         Writing(
             "dialogues",
@@ -60,7 +63,7 @@ TASKS = {
             lengths=[64, 80],
             vocabulary_size=4_000,
             epochs=5,
-            **_SMALL,
+            intermediate_dim=256,
         ),
         LanguageModel("language_model", batch_size=32),
         MaskedLM(

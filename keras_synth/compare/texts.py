@@ -16,14 +16,12 @@ from keras_synth.compare.task import (
 
 LEARNED_FROM = 100_000  # maximum lines for word pieces and byte pairs
 SENTINELS = 100  # of T5's vocabulary, at its end
-SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")  # never hidden
 
 
 class Texts(Task):
     """Base class of tasks on plain texts.
 
     Attributes:
-        own: String, names of additional settings.
         subwords: Kind of tokens for `--tokens subwords`.
         held_out: Per cent of each text for validation, and for the test.
     """
@@ -35,8 +33,7 @@ class Texts(Task):
     held_out = 1
 
     def __init__(self, name, **options):
-        generator = datasets.generated_translations
-        super().__init__(name, self.own, generator, **options)
+        super().__init__(name, datasets.generated_translations, **options)
 
     def score(self, settings):
         return Score("log-perplexity", digits=3, higher_is_better=False)
@@ -152,11 +149,12 @@ class MaskedLM(Texts):
     model = "SynthesizerMaskedLM"
 
     def notes(self, tokenizer, settings, *_):
-        names = "start", "end", "mask", "pad"
+        names = "start", "end", "mask"
         ids = {x: getattr(tokenizer, f"{x}_token_id") for x in names}
-        special = [*ids.values()]
-        if settings["tokens"] != "bytes":
-            special = [*map(tokenizer.token_to_id, SPECIAL)]
+        preprocessor = keras_synth.models.SynthesizerMaskedLMPreprocessor(
+            tokenizer, settings["sequence_length"]
+        )
+        special = preprocessor.special_token_ids
         return {**ids, "special": list(map(int, special))}
 
     def use(self, notes):

@@ -18,6 +18,7 @@ AT_ONCE = 64  # texts to write in one shape, because compilers need fixed ones
 class Writing(Task):
     """Texts to read and texts to write, scored by BLEU or ROUGE-L."""
 
+    own = "lengths vocabulary_size label_smoothing init init_weights"
     model = "SynthesizerSeq2SeqLM"
     new = {"positions": "sinusoidal"}
     compiled = {"sampler": "greedy"}
@@ -25,8 +26,7 @@ class Writing(Task):
     sides = 2
 
     def __init__(self, name, metric="BLEU", **options):
-        own = "lengths vocabulary_size label_smoothing init init_weights"
-        super().__init__(name, own, **options)
+        super().__init__(name, **options)
         self.metric = metric
 
     def score(self, settings):

@@ -103,7 +103,9 @@ def _classes(labels):
     kinds = (str, bytes, int, np.integer, np.bool_)
     if not all(isinstance(label, kinds) for label in labels):
         return [np.arange(len(labels))]
-    names, numbers = np.unique(np.array([*labels]), return_inverse=True)
-    if 2 * len(names) > len(labels):  # probably texts
+    _, numbers, counts = np.unique(
+        np.array([*labels]), return_inverse=True, return_counts=True
+    )
+    if 2 * len(counts) > len(labels):  # probably texts
         return [np.arange(len(labels))]
-    return [np.flatnonzero(numbers == i) for i in range(len(names))]
+    return np.split(np.argsort(numbers, kind="stable"), counts.cumsum()[:-1])

@@ -39,7 +39,8 @@ def span_mask(
         Boolean array `(length,)`, True for tokens to remove.
 
     Raises:
-        ValueError: If there are fewer than two tokens.
+        ValueError: If there are fewer than two tokens, or an argument is out of
+            range.
     """
     if length < 2:
         raise ValueError(
@@ -146,17 +147,6 @@ class SpanCorruption(EpochBatches):
             "vocabulary_size", vocabulary_size
         )
         self.options = noise_density, mean_noise_span_length
-        if (
-            not all(isinstance(x, Real) for x in self.options)
-            or not 0 < noise_density < 1
-            or not mean_noise_span_length >= 1
-        ):
-            raise ValueError(
-                "`noise_density` must be between 0 and 1, and "
-                "`mean_noise_span_length` must be at least 1. Received: "
-                f"noise_density={noise_density}, "
-                f"mean_noise_span_length={mean_noise_span_length}"
-            )
         self.length = _window_length(inputs_length, *self.options)
         self.end_token_id = end_token_id
         self.start_token_id = start_token_id
@@ -227,6 +217,17 @@ class SpanCorruption(EpochBatches):
 
 def _counts(length, noise_density, mean_noise_span_length):
     """The numbers of removed tokens and of spans."""
+    rates = noise_density, mean_noise_span_length
+    if not (
+        all(isinstance(rate, Real) for rate in rates)
+        and 0 < noise_density < 1 <= mean_noise_span_length
+    ):
+        raise ValueError(
+            "`noise_density` must be between 0 and 1, and "
+            "`mean_noise_span_length` must be at least 1. Received: "
+            f"noise_density={noise_density}, "
+            f"mean_noise_span_length={mean_noise_span_length}"
+        )
     noise = int(np.clip(np.round(length * noise_density), 1, length - 1))
     spans = max(1, int(np.round(noise / mean_noise_span_length)))
     return noise, min(spans, length - noise)

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_above_zero, check_positive
 from keras_synth.types import Tensor
 
 
@@ -44,12 +44,9 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
         name: str | None = None,
     ) -> None:
         super().__init__()
-        if not peak_learning_rate > 0:
-            raise ValueError(
-                "`peak_learning_rate` must be positive. Received: "
-                f"peak_learning_rate={peak_learning_rate}"
-            )
-        self.peak_learning_rate = peak_learning_rate
+        self.peak_learning_rate = check_above_zero(
+            "peak_learning_rate", peak_learning_rate
+        )
         self.warmup_steps = check_positive("warmup_steps", warmup_steps)
         self.name = name
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from commands import BACKEND, SMALL, card, execute_here, results, run, start
 
-import keras_synth
 from keras_synth import compare
 from keras_synth.compare import own, report, runs, worker
 from keras_synth.synthesizers.registry import SYNTHESIZERS
@@ -145,20 +144,25 @@ ERRORS = {
     "compare --data one.csv --label text label": "several --label columns",
     "compare --init-weights random": "--init-weights needs --init",
     "compare --examples 64 --gpus-per-run 1": "Only runs on Ray",
+    "compare --init others": "must have backbones of keras_synth",
+    "compare --examples 64 --callbacks own_parts:nothing": "must return a "
+    "keras.callbacks.Callback",
+    "compare --variants own_parts:CosineSynthesizer+others:CosineSynthesizer": (
+        "different names for different classes"
+    ),
 }
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("words", ERRORS)
-def test_a_wrong_argument_is_one_line_before_a_run(
-    words, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_a_wrong_argument_is_one_line_before_a_run(words, tmp_path, own_module):
     rows = "".join(f"text {i},{i}.5\n" for i in range(40))
     one = "".join(f"text {i},b\n" for i in range(40))
     (tmp_path / "one.csv").write_text(f"text,label\n{one}")
     (tmp_path / "one.txt").write_text(one)
     (tmp_path / "floats.csv").write_text(f"text,label\n{rows}")
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "config.json").write_text('{"config": {}}')
     status, _, err = run(*words.split(), execute=None)
     assert status == 2
     assert ERRORS[words] in err
@@ -204,12 +208,17 @@ def nothing(run):
 """
 
 
+OWN_NAMES = "own_parts", "others"
+
+
 @pytest.fixture
 def own_module(tmp_path, monkeypatch):
-    (tmp_path / "own_parts.py").write_text(OWN)
+    for name in OWN_NAMES:
+        (tmp_path / f"{name}.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
-    sys.modules.pop("own_parts", None)
+    for name in OWN_NAMES:
+        sys.modules.pop(name, None)
 
 
 def test_variants_callbacks_and_presets_can_be_custom(own_module):
@@ -258,29 +267,6 @@ def test_the_card_of_a_custom_variant_registers_it(own_module):
     assert status == 0, err
     SYNTHESIZERS.entries.pop("cosine_synthesizer")
     card(own_module / "out/preset")
-
-
-@pytest.mark.once
-def test_two_classes_need_two_names(own_module):
-    (own_module / "others.py").write_text(OWN)
-    name = "own_parts:CosineSynthesizer + others:CosineSynthesizer"
-    words = [*PAIRS, "--variants", name, "--output", "out"]
-    status, _, err = run(*words, execute=None)
-    assert status == 2
-    assert "different names for different classes" in err
-    sys.modules.pop("others", None)
-
-
-@pytest.mark.once
-def test_a_function_that_makes_no_callbacks_is_an_error(own_module):
-    known = [*PAIRS, "--variants", "V", "--output", "out"]
-    for name, words in {
-        "own_parts:nothing": "must return a keras.callbacks.Callback",
-        "own_parts:absent": "has no attribute 'absent'",
-    }.items():
-        status, _, err = run(*known, "--callbacks", name, execute=None)
-        assert status == 2
-        assert words in err
 
 
 SCRIPT = """
@@ -475,16 +461,6 @@ def test_the_error_of_a_wrong_script_says_what_to_do(words, tmp_path):
     assert words in done.stderr.splitlines()[-1]
     (log,) = tmp_path.glob("out/logs/V-*")
     assert "Traceback" in log.read_text()
-
-
-@pytest.mark.once
-def test_an_error_of_a_layer_is_said_without_its_arguments():
-    layer = keras_synth.mixers.get("R", 1, 4, 4)
-    with pytest.raises(ValueError) as error:
-        layer(np.ones((1, 8, 4)))
-    words = worker.message(error.value)
-    assert words.startswith("ValueError: Exception encountered")
-    assert words.endswith("Received: length=8, max_length=4")
 
 
 @pytest.mark.once

@@ -136,8 +136,7 @@ def prepare(task, settings, file, folder, **options):
     """Prepared arrays of a task, with the settings of a command."""
     settings = with_defaults(TASKS[task], settings)
     source = data.Source([file], options=options)
-    path = data.prepare(TASKS[task], settings, source, folder, print)
-    return data.read_arrays(path)
+    return data.prepare(TASKS[task], settings, source, folder, print)
 
 
 @pytest.mark.once

@@ -9,19 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_synth import models, pretraining
+from keras_synth.training import LengthBuckets
 
 RNG = np.random.default_rng
 
 
 # --- span corruption ----------------------------------------------------------
-
-
-@pytest.mark.once
-def test_a_case_by_hand():
-    mask = np.array([1, 1, 0, 0, 1, 0], bool)
-    inputs, targets = pretraining.corrupt_spans(np.arange(10, 16), mask, 1000)
-    assert inputs.tolist() == [999, 12, 13, 998, 15]
-    assert targets.tolist() == [10, 11, 999, 14, 998]
 
 
 @pytest.mark.once
@@ -129,9 +122,6 @@ def test_batches_of_span_corruption():
         ({"vocabulary_size": 90}, "are sentinels, which must not occur"),
         ({"tokens": np.arange(3, 50)}, "Received: 47 tokens"),
         ({"tokens": np.zeros(2000)}, "must be a sequence of integers"),
-        ({"noise_density": 1.0}, "between 0 and 1"),
-        ({"noise_density": "much"}, "between 0 and 1"),
-        ({"mean_noise_span_length": 0.5}, "at least 1"),
     ],
 )
 def test_bad_spans_are_errors(options, match):
@@ -140,32 +130,22 @@ def test_bad_spans_are_errors(options, match):
 
 
 @pytest.mark.once
-def test_a_single_token_has_no_span():
-    with pytest.raises(ValueError, match="at least 2 tokens"):
-        pretraining.span_mask(1, RNG(0))
-
-
-def test_t5_learns_from_holes():
-    """A repetitive text, whose removed spans can be predicted."""
-    keras.utils.set_random_seed(0)
-    tokens = np.tile(np.arange(2, 10), 100)
-    batches = spans(tokens=tokens, inputs_length=24, vocabulary_size=20)
-    config = models.config(
-        "t5_tiny",
-        "V",
-        vocabulary_size=20,
-        num_layers=1,
-        hidden_dim=16,
-        intermediate_dim=32,
-        max_sequence_length=32,
-        dropout=0.0,
-    )
-    lm = models.SynthesizerSeq2SeqLM(
-        models.SynthesizerSeq2SeqBackbone(**config)
-    )
-    lm.compile(keras.optimizers.Adam(0.01))
-    history = lm.fit(batches, epochs=6, verbose=0).history["loss"]
-    assert history[-1] < 0.7 * history[0]
+@pytest.mark.parametrize(
+    ("length", "options", "match"),
+    [
+        (1, {}, "at least 2 tokens"),
+        (9, {"noise_density": 1.0}, "between 0 and 1"),
+        (9, {"noise_density": "much"}, "between 0 and 1"),
+        (9, {"noise_density": float("nan")}, "between 0 and 1"),
+        (9, {"mean_noise_span_length": 0.0}, "at least 1"),
+    ],
+)
+def test_bad_masks_of_spans_are_errors(length, options, match):
+    with pytest.raises(ValueError, match=match):
+        pretraining.span_mask(length, RNG(0), **options)
+    if options:
+        with pytest.raises(ValueError, match=match):
+            spans(**options)
 
 
 # --- masked tokens ------------------------------------------------------------
@@ -302,6 +282,10 @@ def test_bad_tokens_to_hide_are_errors(ids, options, message):
         pretraining.mask_tokens(ids, 0, special_token_ids=[1], **given)
 
 
+def buckets(**options):
+    return LengthBuckets(texts(), np.arange(6), batch_size=2, **options)
+
+
 def arrays(batches):
     return keras.tree.flatten([batches[i] for i in range(len(batches))])
 
@@ -311,7 +295,7 @@ def same(x, y):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("make", [spans, masked])
+@pytest.mark.parametrize("make", [spans, masked, buckets])
 def test_hidden_tokens_depend_only_on_seed_and_epoch(make):
     expected, again = arrays(make()), make()
     assert same(arrays(again), expected)

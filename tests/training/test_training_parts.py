@@ -66,8 +66,9 @@ def test_both_are_saved_with_a_model(tmp_path):
 def test_arguments_out_of_range_are_errors():
     with pytest.raises(ValueError, match="label_smoothing"):
         LabelSmoothedCrossentropy(1.5)
-    with pytest.raises(ValueError, match="peak_learning_rate"):
-        InverseSquareRoot(0.0, 10)
+    for rate in (0.0, float("inf"), "high"):
+        with pytest.raises(ValueError, match="peak_learning_rate"):
+            InverseSquareRoot(rate, 10)
     with pytest.raises(ValueError, match="warmup_steps"):
         InverseSquareRoot(1e-3, 0)
 
