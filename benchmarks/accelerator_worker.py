@@ -62,8 +62,7 @@ def environment():
 def layer_step(shape, name):
     """One step of a layer, of which only the time counts."""
     cell = steps.Cell(*(shape[field] for field in steps.Cell._fields))
-    program = steps.make(name, cell)
-    return steps.MODES[shape["mode"]](program, cell.inputs()), {}
+    return steps.step_of(shape["mode"], name, cell), {}
 
 
 def training_step(shape, name):

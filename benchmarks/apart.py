@@ -21,24 +21,24 @@ def results(name, cells, mode):
     Peaks never sink: cells go from the quickest to the slowest.
 
     Yields:
-        A dictionary for each cell, of `seconds` and `bytes` or of a `note`.
+        A dictionary for each cell: a `note`, which is empty if there are
+        `seconds` and `bytes`.
     """
     context, why = multiprocessing.get_context("spawn"), ""
     begin = mode, name, cells[0], len(cells) > 1
     with futures.ProcessPoolExecutor(1, context, _begin, begin) as process:
         for cell in cells:
-            if why:
-                yield {"note": why}
-                continue
-            try:
-                found = process.submit(_measured, mode, name, cell).result()
-            except Exception as error:
-                lines = str(error).strip().splitlines()
-                why = lines[-1] if lines else type(error).__name__
-                yield {"note": why}
-                continue
-            if found["seconds"] > LONGEST_STEP / 4:
-                why = "a step of the next length takes too long"
+            found = {"note": why}
+            if not why:
+                try:
+                    task = process.submit(_measured, mode, name, cell)
+                    found |= task.result()
+                    if found["seconds"] > LONGEST_STEP / 4:
+                        why = "a step of the next length takes too long"
+                except Exception as error:
+                    lines = str(error).strip().splitlines()
+                    why = lines[-1] if lines else type(error).__name__
+                    found["note"] = why
             yield found
 
 
@@ -47,12 +47,12 @@ def _begin(mode, name, first, warm):
     global _MEMORY
     steps.array([0.0])
     if warm:
-        step_of(mode, name, first._replace(length=256))()
+        steps.step_of(mode, name, first._replace(length=256))()
     _MEMORY = PeakMemory()
 
 
 def _measured(mode, name, cell):
-    step, seconds = step_of(mode, name, cell), []
+    step, seconds = steps.step_of(mode, name, cell), []
     step()
     peak = _MEMORY.of(step)  # warms up, too
     while len(seconds) < ROUNDS and sum(seconds) < LONGEST_STEP:
@@ -61,10 +61,6 @@ def _measured(mode, name, cell):
         seconds.append(time.perf_counter() - started)
     median = statistics.median(seconds)
     return {"seconds": float(f"{median:.6g}"), "bytes": peak}
-
-
-def step_of(mode, name, cell):
-    return steps.MODES[mode](steps.make(name, cell), cell.inputs())
 
 
 class PeakMemory:

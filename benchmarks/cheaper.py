@@ -17,16 +17,15 @@ texts that nobody learns from.
 `served` scores the unchanged encoder in each runtime, and times it and one with
 half R. OpenVINO's integers need `pip install nncf`.
 
-Rows go to CSV files in `--output`, and what is there is not measured again.
+Rows go to files in `--output`, and what is there is not measured again.
 `report` writes the records of docs/speed_up.md from them.
 """
 
-import csv
+import functools
 import itertools
 import json
 import os
 import pathlib
-import time
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
@@ -34,19 +33,22 @@ import measuring
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "surgery"
-SCORES = ["task", "seed", "way", "share", "steps", "split", "score", "minutes"]
-SPEEDS = ["runtime", "length", "batch", "way", "share", "milliseconds"]
-SERVED = ["what", "runtime", "value"]
+SCORES = ["task", "seed", "way", "share", "steps", "split"]
+SPEEDS = ["runtime", "length", "batch"]
+SHARES = {0.25: "a quarter", 0.5: "half", 1.0: "all"}
+# Where the layers begin that are removed, of those where they could.
+LAYERS = {
+    "first layers removed": 0.0,
+    "middle layers removed": 0.5,
+    "last layers removed": 1.0,
+}
 WAYS = [
     "R",
     "D",
     "heads removed, by input dependence",
     "heads removed, at random",
-    "first layers removed",
-    "middle layers removed",
-    "last layers removed",
+    "layers removed",
 ]
-LAYERS = {"first": 0.0, "middle": 0.5, "last": 1.0}
 
 
 def main():
@@ -77,54 +79,33 @@ def scores(args):
     """Scores each way, as it is and distilled."""
     from cheaper_tasks import TASKS
 
-    records = measuring.Records(args.output / "cheaper.csv", SCORES, SCORES[:6])
-    for seed in args.seeds:
-        for name in args.tasks:
-            task = TASKS[name](args.model, f"{args.data}/{name}", seed)
-            row = {"task": name, "seed": seed, "way": "V", "share": 0.0}
-            _record(records, {**row, "steps": 0}, task, task.teacher, {})
-            for share in args.shares:
-                for way in args.ways:
-                    row |= {"way": way, "share": share}
-                    _score(records, row, task, args.steps)
+    records = measuring.Records(args.output / "cheaper.jsonl", SCORES)
+    for seed, name in itertools.product(args.seeds, args.tasks):
+        task = TASKS[name](args.model, f"{args.data}/{name}", seed)
+        row = {"task": name, "seed": seed, "way": "V", "share": 0.0}
+        _score(records, {**row, "steps": 0}, task, lambda t=task: t.teacher)
+        for share, kind in itertools.product(args.shares, args.ways):
+            # All layers, or heads, removed is all heads removed by dependence.
+            if share < 1 or kind in WAYS[:3]:
+                _score_way(records, row | {"share": share}, task, kind, args)
 
 
-def _score(records, row, task, steps):
-    """Records a way's scores before training and, if it is worth it, after."""
-    way, share = row["way"], row["share"]
-    of_layers = way.endswith("layers removed")
-    if share == 1.0 and (of_layers or way == "heads removed, at random"):
-        return  # the same as all heads removed by input dependence
-    untrained = {**row, "steps": 0}
-    if not _is_done(records, untrained, task):
-        _record(records, untrained, task, _student(task, way, share), {})
-    if of_layers:
-        found = {
-            known["way"]: float(known["score"])
-            for known in records.rows
-            if known["split"] == "held out"
-            and known["steps"] == "0"
-            and known["way"].endswith("layers removed")
-            and [known[k] for k in ("task", "seed", "share")]
-            == [str(row[k]) for k in ("task", "seed", "share")]
-        }
-        if len(found) < len(LAYERS):
-            return
-        way = max(found, key=found.get)
-    trained = {**row, "way": way, "steps": steps}
-    if _is_done(records, trained, task):
-        return
-    student = _student(task, way, share)
-    start = time.perf_counter()
-    minutes = task.distill(student, steps)
-    took = {"minutes": f"{minutes:.1f}"}
-    _record(records, trained, task, student, took)
-    print(f"{time.perf_counter() - start:.0f} s", flush=True)
+def _score_way(records, row, task, kind, args):
+    """Scores students as they are, and after training the best of them."""
+    found, share = {}, row["share"]
+    for way in LAYERS if kind == "layers removed" else [kind]:
+        make = functools.partial(_student, task, way, share)
+        untrained = {**row, "way": way, "steps": 0}
+        found[way] = _score(records, untrained, task, make)
+    best = max(found, key=found.get)
 
+    def trained():
+        student = _student(task, best, share)
+        task.distill(student, args.steps)
+        return student
 
-def _is_done(records, row, task):
-    splits = "held out", *task.splits
-    return all({**row, "split": split} in records for split in splits)
+    row = {**row, "way": best, "steps": args.steps}
+    _score(records, row, task, trained)
 
 
 def _student(task, way, share):
@@ -135,18 +116,21 @@ def _student(task, way, share):
         return task.without(task.heads(by, share))
     count = task.teacher.num_layers
     number = -int(-share * count // 1)
-    first = round(LAYERS[way.split()[0]] * (count - number))
+    first = round(LAYERS[way] * (count - number))
     return task.without(task.pairs(range(first, first + number)))
 
 
-def _record(records, row, task, model, others):
-    """Adds the scores of a model that are not there yet."""
-    for split in ("held out", *task.splits):
-        row = {**row, "split": split}
-        if row not in records:
-            found = task.score(model, split)
-            records.append({**row, **others, "score": f"{found:.2f}"})
-            print(records.rows[-1], flush=True)
+def _score(records, row, task, make):
+    """Returns the score on texts held out, and adds those that are missing."""
+    splits = ("held out", *task.splits)
+    rows = [{**row, "split": split} for split in splits]
+    todo = [row for row in rows if not records.get(row)]
+    model = make() if todo else None
+    for row in todo:
+        row["score"] = round(float(task.score(model, row["split"])), 2)
+        records.append(row)
+        print(row, flush=True)
+    return records.get(rows[0])["score"]
 
 
 def speeds(args):
@@ -154,20 +138,20 @@ def speeds(args):
     import cheaper_speeds
     import steps
 
-    records = measuring.Records(args.output / "speeds.csv", SPEEDS, SPEEDS[:3])
+    records = measuring.Records(args.output / "speeds.jsonl", SPEEDS)
     measure, runtime = cheaper_speeds.in_keras, steps.BACKEND
     if args.onnx:
         measure, runtime = cheaper_speeds.in_onnx_runtime, "onnx"
     for length, batch in itertools.product(args.lengths, args.batch_sizes):
         row = {"runtime": runtime, "length": length, "batch": batch}
-        if row in records:
+        if records.get(row):
             continue
         timings = measuring.interleaved(measure(length, batch), args.rounds)
         for (where, way, share), timing in timings.items():
-            row |= {"runtime": where, "way": way, "share": share}
-            milliseconds = f"{1e3 * timing.median:.3f}"
-            records.append({**row, "milliseconds": milliseconds})
-            print(records.rows[-1], flush=True)
+            row = row | {"runtime": where, "way": way, "share": share}
+            row["milliseconds"] = round(1e3 * timing.median, 3)
+            records.append(row)
+            print(row, flush=True)
 
 
 def served(args):
@@ -175,11 +159,13 @@ def served(args):
     import cheaper_speeds
     from cheaper_tasks import TASKS
 
-    records = measuring.Records(args.output / "served.csv", SERVED, SERVED[:2])
+    path = args.output / "served.jsonl"
+    records = measuring.Records(path, ["what", "runtime"])
 
     def record(what, runtime, value):
-        row = {"what": what, "runtime": runtime, "value": f"{value:.2f}"}
-        if row not in records:
+        row = {"what": what, "runtime": runtime.replace("_", " ")}
+        if not records.get(row):
+            row["value"] = round(float(value), 2)
             records.append(row)
             print(row, flush=True)
 
@@ -197,23 +183,21 @@ def served(args):
 
 # --- the records --------------------------------------------------------------
 
-SHARES = {"0.25": "a quarter", "0.5": "half", "1.0": "all"}
-
 
 def report(args):
-    """Writes the rows of the CSV files that there are into records."""
+    """Writes the rows of the files that there are into records."""
     for name, file, rows_of in (
         ("cheaper", "cheaper", _scored),
         ("cheaper_speed", "speeds", _timed),
-        ("cheaper_served", "served", _served),
+        ("cheaper_served", "served", list),
     ):
-        if not (args.output / f"{file}.csv").exists():
+        found = measuring.Records(args.output / f"{file}.jsonl").rows
+        if not found:
             continue  # not measured
         path = RECORDS / f"{name}.json"
         content = json.loads(path.read_text(encoding="utf-8"))
-        with open(args.output / f"{file}.csv", encoding="utf-8") as lines:
-            content["rows"] = [*rows_of([*csv.DictReader(lines)])]
-        rows = ",\n".join(f"  {json.dumps(row)}" for row in content.pop("rows"))
+        del content["rows"]
+        rows = ",\n".join(f"  {json.dumps(row)}" for row in rows_of(found))
         head = json.dumps(content, indent=1).removesuffix("\n}")
         with measuring.writing(path) as new:
             new.write(f'{head},\n "rows": [\n{rows}\n ]\n}}\n')
@@ -221,24 +205,20 @@ def report(args):
 
 def _place(row):
     """The way and the share of a row in words."""
-    way = row["way"]
-    if row["share"] == "1.0" and "removed" in way:
+    way, share = row["way"], row["share"]
+    if share == 1.0 and "removed" in way:
         return "all attention removed"
-    if row["share"] == "0.0":
-        return "V" if way == "V" else way
-    return f"{SHARES[row['share']]}: {way}"
+    return f"{SHARES[share]}: {way}" if share else way
 
 
 def _scored(rows):
     """Scores on the last split of each task, by seed."""
-    splits = {"STS-B": "test", "SST-2": "dev"}
-    found = {}
+    splits, found = {"STS-B": "test", "SST-2": "dev"}, {}
     for row in rows:
         if row["split"] == splits[row["task"]]:
-            place = row["task"], _place(row)
-            field = "as_is" if row["steps"] == "0" else "distilled"
-            own = found.setdefault(place, {})
-            own.setdefault(field, []).append(float(row["score"]))
+            own = found.setdefault((row["task"], _place(row)), {})
+            field = "distilled" if row["steps"] else "as_is"
+            own.setdefault(field, []).append(row["score"])
     for (task, name), fields in found.items():
         yield {"task": task, "name": name, **fields}
 
@@ -247,21 +227,12 @@ def _timed(rows):
     """Milliseconds of each runtime."""
     found = {}
     for row in rows:
-        place = int(row["length"]), int(row["batch"]), _place(row)
+        place = row["length"], row["batch"], _place(row)
         runtime = row["runtime"].replace(" ", "_")
-        own = found.setdefault(place, {})
-        own[runtime] = float(row["milliseconds"])
-    for (length, batch, name), fields in sorted(
-        found.items(), key=lambda x: x[0][:2]
-    ):
-        yield {"length": length, "batch": batch, "name": name, **fields}
-
-
-def _served(rows):
-    """Scores and times of each runtime."""
-    for row in rows:
-        runtime = row["runtime"].replace("_", " ")
-        yield {**row, "runtime": runtime, "value": float(row["value"])}
+        found.setdefault(place, {})[runtime] = row["milliseconds"]
+    for place in sorted(found, key=lambda x: x[:2]):
+        keys = zip(("length", "batch", "name"), place, strict=True)
+        yield {**dict(keys), **found[place]}
 
 
 PARTS = {

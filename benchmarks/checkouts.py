@@ -14,20 +14,18 @@ import pickle
 import statistics
 import subprocess
 import sys
-import time
 
 import measuring
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 VARIANTS = ["V", "R", "R+V", "D+V", "local(window=64)", "strided(stride=64)"]
 VARIANTS += ["longformer(window=64)", "big_bird"]
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def main():
     settings = parsed()
     if settings.worker:
-        serve(Timer(CLOCKS[settings.clock]))
+        serve(Timer(measuring.CLOCKS[settings.clock]))
         return
     words = [__file__, "--worker", "--clock", settings.clock, "."]
     sides = [Side(x, words) for x in (settings.before, FOLDER.parent)]
@@ -55,7 +53,7 @@ def parsed():
     modes, masks = ["inference", "training"], ["plain", "padded"]
     parser = measuring.options(
         __doc__,
-        {"modes": modes, "masks": masks, "clock": [*CLOCKS]},
+        {"modes": modes, "masks": masks, "clock": [*measuring.CLOCKS]},
         lengths=[256, 1024],
         batch_size=4,
         hidden_dim=256,
@@ -136,9 +134,8 @@ class Timer:
             return steps.device()
         variant, shape, mode, repeats = question
         if question[:-1] != self.known:
-            self.known, cell = question[:-1], steps.Cell(*shape)
-            program = steps.make(variant, cell)
-            self.step = steps.MODES[mode](program, cell.inputs())
+            self.known = question[:-1]
+            self.step = steps.step_of(mode, variant, steps.Cell(*shape))
             for _ in range(3):
                 self.step()
         started = self.clock()

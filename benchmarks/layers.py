@@ -3,7 +3,7 @@
 All variants of a cell (shape, dtype, mask, mode) are timed in turn in one
 process; ratios are within a cell. With `--memory`, each variant has a process
 of its own in each mode, from the shortest length to the longest, for its peak
-memory and how time and memory grow. Rows go to a CSV file one by one: a run
+memory and how time and memory grow. Rows go to a file one by one: a run
 that was stopped, or that had used up its `--minutes`, continues there.
 
     KERAS_BACKEND=jax python benchmarks/layers.py
@@ -14,19 +14,18 @@ that was stopped, or that had used up its `--minutes`, continues there.
     python benchmarks/layers.py --report
 """
 
-import csv
 import itertools
 import os
 import time
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 
+import apart
 import measuring
 import steps
 
-CELL = ["backend", "device", *steps.Cell._fields, "mode"]
-KEY = [*CELL, "measure", "contender"]
-FIELDS = [*KEY, "value", "spread", "first_call", "note"]
+KEY = ["backend", "device", *steps.Cell._fields]
+KEY += ["mode", "measure", "contender"]
 VARIANTS = [steps.BASELINE, steps.FLOOR]
 VARIANTS += "V R FR Fix D FD R+FR R+V FR+V D+V R+D".split()
 # Of rows: in turn, or in processes of their own.
@@ -65,107 +64,99 @@ def cells(settings, dtype, mask):
         yield steps.Cell(*shape, dtype, mask)
 
 
-def row_of(cell, mode, name, measure):
-    """The key of a row."""
-    return {
-        "backend": steps.BACKEND,
-        "device": steps.device(),
-        **cell._asdict(),
-        "mode": mode,
-        "measure": measure,
-        "contender": name,
-    }
+def keys(cell, mode, names, measures):
+    """Fields that tell the rows of names in a cell apart, for each row."""
+    place = {"backend": steps.BACKEND, "device": steps.device()}
+    place |= {**cell._asdict(), "mode": mode}
+    return [
+        {**place, "measure": measure, "contender": name}
+        for name in names
+        for measure in measures
+    ]
 
 
 def in_turn(settings, records):
-    """Yields a function for each cell that is not known, of all variants."""
+    """Measures all variants of each cell that is not known.
 
-    def measure(cell, mode):
-        x, names = cell.inputs(), settings.variants
-        ready = {
-            name: steps.MODES[mode](steps.make(name, cell), x) for name in names
-        }
-        timings = measuring.interleaved(ready, settings.rounds)
-        for name, timing in timings.items():
-            row = {
-                "value": f"{timing.median:.6g}",
-                "spread": f"{timing.spread:.3g}",
-                "first_call": f"{timing.first:.3g}",
-            }
-            records.append({**row_of(cell, mode, name, IN_TURN), **row})
-
+    Yields:
+        Strings that say what is measured next.
+    """
     for dtype, mask in itertools.product(settings.dtypes, settings.masks):
         for cell in cells(settings, dtype, mask):
             for mode in settings.modes:
-                if any(
-                    row_of(cell, mode, name, IN_TURN) not in records
+                rows = keys(cell, mode, settings.variants, [IN_TURN])
+                if all(map(records.get, rows)):
+                    continue
+                yield f"{cell} {mode}"
+                ready = {
+                    name: steps.step_of(mode, name, cell)
                     for name in settings.variants
-                ):
-                    yield measure, cell, mode
+                }
+                timings = measuring.interleaved(ready, settings.rounds)
+                for row in rows:
+                    median, spread, first = timings[row["contender"]]
+                    row |= {"value": median, "spread": spread}
+                    records.append({**row, "first_call": first})
 
 
 def each_apart(settings, records):
-    """Yields a function for each variant of which lengths are not known."""
-    from apart import results
+    """Measures each variant at the lengths that are not known.
 
-    def measure(name, mode, todo):
-        for cell, found in zip(todo, results(name, todo, mode), strict=True):
-            note = f"not measured: {found['note']}" if "note" in found else ""
-            for measure in APART:
-                row = {"value": found.get(measure.split()[0], ""), "note": note}
-                records.append({**row_of(cell, mode, name, measure), **row})
-
+    Yields:
+        Strings that say what is measured next.
+    """
     for dtype, mask, mode, name in itertools.product(
         settings.dtypes, settings.masks, settings.modes, settings.variants
     ):
         todo = [
             cell
             for cell in cells(settings, dtype, mask)
-            if row_of(cell, mode, name, APART[-1]) not in records
+            if not records.get(keys(cell, mode, [name], APART)[-1])
         ]
-        if todo:
-            yield measure, name, mode, todo
+        if not todo:
+            continue
+        yield f"{name} {mode} {todo}"
+        for cell, found in zip(
+            todo, apart.results(name, todo, mode), strict=True
+        ):
+            for row in keys(cell, mode, [name], APART):
+                value = found.get(row["measure"].split()[0])
+                records.append({**row, "value": value, "note": found["note"]})
 
 
 def measure(settings):
-    path = settings.output / f"layers_{steps.BACKEND}.csv"
-    records = measuring.Records(path, FIELDS, KEY)
+    path = settings.output / f"layers_{steps.BACKEND}.jsonl"
+    records = measuring.Records(path, KEY)
     deadline = time.monotonic() + 60 * settings.minutes
-    make = each_apart if settings.memory else in_turn
-    work = [*make(settings, records)]
-    for i, (function, *arguments) in enumerate(work):
+    for title in (each_apart if settings.memory else in_turn)(
+        settings, records
+    ):
         if time.monotonic() > deadline:
             measuring.progress(
-                f"{len(work) - i} of {len(work)} cells are left; "
-                "run the same command again to continue."
+                "Cells are left; run the same command again to continue."
             )
             return
-        measuring.progress(*arguments)
-        function(*arguments)
+        measuring.progress(title)
 
 
 def report(folder):
     """Prints a table for each mode, dtype and measure."""
-    kinds = ("device", "measure", "mode", "dtype")
-    for path in sorted(folder.glob("layers_*.csv")):
-        with open(path, encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if row["value"]]
-        for kind in dict.fromkeys(tuple(row[k] for k in kinds) for row in rows):
-            own = {}
-            for row in rows:
-                if tuple(row[k] for k in kinds) == kind:
-                    place = row["mask"], int(row["length"]), int(row["batch"])
-                    found = own.setdefault(row["contender"], {})
-                    found[place] = float(row["value"])
-            places = [
-                *dict.fromkeys(x for found in own.values() for x in found)
-            ]
+    for path in sorted(folder.glob("layers_*.jsonl")):
+        kinds = {}  # -> contender -> place -> value
+        for row in measuring.Records(path).rows:
+            if row["value"] is not None:
+                kind = [row[k] for k in ("device", "measure", "mode", "dtype")]
+                found = kinds.setdefault(tuple(kind), {})
+                place = row["mask"], row["length"], row["batch"]
+                found.setdefault(row["contender"], {})[place] = row["value"]
+        for kind, found in kinds.items():
+            places = dict.fromkeys(x for own in found.values() for x in own)
             heads = ["", *(f"{m}, T {n}, B {b}" for m, n, b in places)]
             table = [
-                [name, *(_shown(own, name, place, kind[1]) for place in places)]
-                for name in own
+                [name, *(_shown(found, name, x, kind[1]) for x in places)]
+                for name in found
             ]
-            growths = [_growth(own[name]) for name in own]
+            growths = [_growth(own) for own in found.values()]
             if kind[1] != IN_TURN and any(growths):
                 heads.append("growth, longest / 1024")
                 for row, growth in zip(table, growths, strict=True):

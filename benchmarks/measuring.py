@@ -5,8 +5,8 @@ Imports no backend.
 
 import argparse
 import contextlib
-import csv
 import gc
+import json
 import os
 import pathlib
 import statistics
@@ -17,6 +17,7 @@ from typing import NamedTuple
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 OUTPUT = pathlib.Path("benchmarks/out")
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 SLICE_SECONDS = 0.02  # short steps are repeated until a slice takes this long
 HELP = {
     "backends": "which to measure",
@@ -106,43 +107,32 @@ def writing(path):
 
 
 class Records:
-    """Rows of a CSV file, which need not be measured again.
+    """Rows of a file, JSON in a line each, which need not be measured again.
 
     Each row is on disk before the next one is measured.
 
     Args:
-        path: Path of the CSV file; it is made when the first row comes.
-        fields: Sequence of strings, the columns.
-        key: Sequence of strings, the columns that tell rows apart.
+        path: Path of the file; it is made when the first row comes.
+        key: Sequence of strings, the fields that tell rows apart.
     """
 
-    def __init__(self, path, fields, key):
-        self.path = pathlib.Path(path)
-        self.fields, self.key = tuple(fields), tuple(key)
-        text = self.path.read_text("utf-8") if self.path.exists() else ""
-        self.rows = list(csv.DictReader(text.splitlines()))
-        if self.rows and tuple(self.rows[0]) != self.fields:
-            raise SystemExit(
-                f"{self.path} has other columns than this script writes; name "
-                f"another folder with --output. Expected: {self.fields}. "
-                f"Received: {tuple(self.rows[0])}"
-            )
+    def __init__(self, path, key=()):
+        self.path, self.key, self.rows = pathlib.Path(path), key, []
+        if self.path.exists():
+            lines = self.path.read_text("utf-8").splitlines()
+            self.rows = [json.loads(line) for line in lines]
 
-    def __contains__(self, row):
-        wanted = [str(row[name]) for name in self.key]
-        return any(
-            wanted == [known[name] for name in self.key] for known in self.rows
-        )
+    def get(self, row):
+        """Returns the row of the same key, or `None`."""
+        for known in self.rows:
+            if all(known[name] == row[name] for name in self.key):
+                return known
 
     def append(self, row):
         """Adds a row and waits until it is on disk."""
-        row = {name: str(row.get(name, "")) for name in self.fields}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, self.fields, lineterminator="\n")
-            if not file.tell():
-                writer.writeheader()
-            writer.writerow(row)
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(row)}\n")
             file.flush()
             os.fsync(file.fileno())
         self.rows.append(row)

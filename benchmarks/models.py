@@ -33,7 +33,6 @@ import os
 import pathlib
 import statistics
 import tempfile
-import time
 from concurrent import futures
 from multiprocessing import get_context
 
@@ -52,7 +51,6 @@ from keras_synth.layers import SynthesizerEncoder
 
 # Tay et al., 2021, Table 4: steps per second, the Transformer's being 1.
 PAPER = {"V": 1.0, "R": 1.09, "D": 0.93, "R+V": 0.97, "D+V": 0.86}
-CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 
 
 def sizes(settings, length):
@@ -152,7 +150,7 @@ def generate(settings):
             raise RuntimeError(
                 f"All must write as many tokens. Received: {counts}"
             )
-        clock = CLOCKS[settings.clock]
+        clock = measuring.CLOCKS[settings.clock]
         timings = measuring.interleaved(calls, settings.rounds, clock)
         first = timings[contenders.GENERATOR].median
         measuring.print_table(
@@ -349,7 +347,7 @@ def parse():
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parts = parser.add_subparsers(dest="part", required=True)
-    choices = {"clock": [*CLOCKS], "forms": [*FORMS]}
+    choices = {"clock": [*measuring.CLOCKS], "forms": [*FORMS]}
     for name, (_, defaults) in PARTS.items():
         make = functools.partial(parts.add_parser, name)
         part = measuring.options(None, choices, make, **defaults)

@@ -231,6 +231,11 @@ def training(program, x):
 MODES = {"inference": inference, "training": training}
 
 
+def step_of(mode, name, cell):
+    """Returns a step of a name in a cell."""
+    return MODES[mode](make(name, cell), cell.inputs())
+
+
 def _directions(output):
     """A random tensor for each of a program's outputs."""
     return [
