@@ -81,7 +81,7 @@ class Logits(NamedTuple):
         return Logits(
             _concatenation(a.queries, b.queries),
             _concatenation(a.keys, b.keys),
-            _sum(a.bias, b.bias),
+            sum_of(a.bias, b.bias),
             self.needs_float32 or other.needs_float32,
         )
 
@@ -111,7 +111,7 @@ class Logits(NamedTuple):
             if queries.shape[0] == 1:
                 queries = repeat_batch(queries, ops.shape(keys)[0])
             product = ops.einsum("bthk,bshk->bhts", queries, keys)
-        return _sum(float32(product), self.bias)
+        return sum_of(float32(product), self.bias)
 
 
 class Weights(NamedTuple):
@@ -173,7 +173,8 @@ def within_float32(x):
     return ops.cast(x, "float32") if is_float16 else x
 
 
-def _sum(a, b):
+def sum_of(a, b):
+    """The float32 sum of two terms, each of which can be `None`."""
     if a is None or b is None:
         return b if a is None else a
     return float32(a) + float32(b)

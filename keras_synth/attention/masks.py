@@ -226,19 +226,21 @@ def zero_padding(x, mask):
 
 
 def zero_padded_columns(bias, mask):
-    """Sets a bias `(B or 1, H or 1, T, S)` to zero for padded keys.
+    """Sets a bias `(B or 1, H or 1, T, S)` to zero for keys that no row sees.
 
     If samples with different padding share a bias, only its NaN, inf and
     numbers beyond 1e30 become zero, for all samples.
     """
-    if mask.keys is None:
+    one = mask.pairs is not None and mask.pairs.shape[2] == 1
+    keys = mask._replace(pairs=mask.pairs if one else None).materialize()
+    if keys is None:
         return bias
-    keys, zero = mask.keys, constant(0.0, bias)
+    zero = constant(0.0, bias)
     if bias.shape[0] == 1 and keys.shape[0] != 1:
         keys = ops.all(keys, axis=0, keepdims=True)
         # Padded keys get FORBIDDEN added, which a larger bias would undo.
         zero = ops.where(ops.abs(bias) <= -LEAST_BIAS, bias, zero)
-    return ops.where(keys[:, None, None], bias, zero)
+    return ops.where(keys, bias, zero)
 
 
 def zero_rows(context, visible):

@@ -265,9 +265,14 @@ def test_no_bias_shows_padding(largest):
 
 ALLOWED = np.random.default_rng(5).random((3, 8, 8)) < 0.6
 ALLOWED[0, 2] = False  # a row that sees nothing
+KEYS = np.arange(8) < [[5], [8], [6]]
+NEAR = np.abs(np.subtract.outer(np.arange(8), np.arange(8))) <= 2
+# A mask, and which pairs it shows.
 HIDING = {
-    "padding": {"value_mask": np.arange(8) < [[5], [8], [6]]},
-    "pairs": {"attention_mask": ALLOWED},
+    "padding": ({"value_mask": KEYS}, KEYS[:, None]),
+    "pairs": ({"attention_mask": ALLOWED}, ALLOWED),
+    "a row": ({"attention_mask": ALLOWED[:1, :1]}, ALLOWED[:1, :1]),
+    "a pattern": ({}, NEAR),
 }
 
 
@@ -275,10 +280,10 @@ HIDING = {
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("hiding", HIDING)
 def test_a_bias_of_what_is_hidden_can_have_any_values(name, batch, hiding):
-    layer = SyntheticAttention(2, 4, synthesizer=name, max_length=8)
-    x, masks = ops.convert_to_tensor(normal(3, 8, 16)), HIDING[hiding]
-    (seen,) = masks.values()
-    seen = np.broadcast_to(seen if seen.ndim == 3 else seen[:, None], (3, 8, 8))
+    pattern = "local(window=2)" if hiding == "a pattern" else None
+    layer = mixers.get(name, 2, 4, 8, pattern=pattern)
+    x, (masks, seen) = ops.convert_to_tensor(normal(3, 8, 16)), HIDING[hiding]
+    seen = np.broadcast_to(seen, (3, 8, 8))
     bias = normal(batch, 1, 8, 8, seed=4)
     expected = numpy(layer(x, attention_bias=bias, **masks))
     hidden = (~seen if batch == 3 else ~seen[:1])[:, None]

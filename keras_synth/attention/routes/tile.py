@@ -6,24 +6,24 @@ It has G groups of r queries with c columns each.
 from keras import ops
 
 from keras_synth._backend.tensors import cast_like, constant
-from keras_synth.attention.logits import float32, within_float32
+from keras_synth.attention.logits import float32, sum_of, within_float32
 from keras_synth.attention.normalizers import SOFTMAX
 from keras_synth.attention.softmax import FORBIDDEN, softmax
 
 
 def tile_scores(queries, keys, bias=None, allowed=None):
-    """Returns the logits of a tile, float32 `(B or 1, H, G, r, c)`."""
-    if queries is None:
-        scores = float32(bias)
-    else:
+    """Returns the logits of a tile, float32 `(B or 1, H, G, r, c)`.
+
+    Where a bias is not allowed, it can have any values.
+    """
+    scores = None
+    if queries is not None:
         queries, keys = within_float32(queries), within_float32(keys)
         scores = float32(ops.matmul(queries, ops.swapaxes(keys, -1, -2)))
-        scores = scores if bias is None else scores + float32(bias)
-    if allowed is None:
-        return scores
-    # On PyTorch's CPUs adding is ten times as fast as selecting.
-    nothing, least = (constant(x, scores) for x in (0.0, FORBIDDEN))
-    return scores + ops.where(allowed, nothing, least)
+    if allowed is not None:
+        bias = constant(0.0, scores) if bias is None else float32(bias)
+        bias = ops.where(allowed, bias, constant(FORBIDDEN, bias))
+    return sum_of(scores, bias)
 
 
 def tile_context(normalizer, scores, allowed, values, count=None, dropout=None):
