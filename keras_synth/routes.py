@@ -221,8 +221,7 @@ def choose(request: Request, name: str | None = None) -> Route:
             f'other synthesizers, such as "R". Received: logits of {names}'
         )
     if wanted is None:
-        costs = [route.cost(request) for route in able]
-        return able[costs.index(min(costs))]
+        return min(able, key=lambda route: route.cost(request))
     if wanted not in able:
         raise ValueError(
             f"The route must be one of {_names(able)} for these logits, mask, "

@@ -88,7 +88,7 @@ MUTANTS = [
     ),
     Mutant(
         "attention/masks.py",
-        "return ops.where(keys[:, None, None], bias, zero)",
+        "return ops.where(keys, bias, zero)",
         "return bias",
         "NaN in padded columns of a bias reaches the output",
     ),
@@ -147,12 +147,6 @@ MUTANTS = [
         "kept = cast_like(kept, values)",
         "kept = cast_like(weights, values)",
         "dropout of weights has no effect",
-    ),
-    Mutant(
-        "attention/routes/explicit.py",
-        "if logits.bias is None else scores + float32(logits.bias)",
-        "if logits.bias is None else scores",
-        "one query does not see a table",
     ),
     Mutant(
         "attention/routes/shared.py",
@@ -364,7 +358,7 @@ MUTANTS = [
     # --- layers and models ----------------------------------------------------
     Mutant(
         "attention/logits.py",
-        "        return _sum(float32(product), self.bias)",
+        "        return sum_of(float32(product), self.bias)",
         "        return _sum(product, self.bias)",
         "the softmax of V is in half precision",
     ),

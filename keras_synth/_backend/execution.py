@@ -60,8 +60,7 @@ def value_here(variable):
 
     A compiler cannot keep the value.
     """
-    compiles = TORCH is not None and TORCH.compiler.is_compiling()
-    return None if compiles else variable.get()
+    return None if is_compiled_by_torch() else variable.get()
 
 
 def without_gradients():

@@ -42,8 +42,6 @@ class AttentionAxes:
 
     def length(self, shape):
         """The number of tokens, or `None`."""
-        if self._trivial:
-            return shape[1]
         sizes = [shape[a] for a in self.attended]
         return None if None in sizes else math.prod(sizes)
 
@@ -63,8 +61,6 @@ class AttentionAxes:
 
     def flatten_all(self, *tensors):
         """Flattens tensors, each different one only once."""
-        if self._trivial:
-            return tensors
         flat = {id(x): self.flatten(x) for x in tensors}
         return tuple(flat[id(x)] for x in tensors)
 
@@ -88,7 +84,7 @@ class AttentionAxes:
             return None
         shape = tuple(mask.shape)
         if may_be_equal(shape, tuple(x.shape[:-1])):
-            return mask if self._trivial else self.flatten(mask)
+            return self.flatten(mask)
         short = (x.shape[0], *(x.shape[a] for a in self.attended))
         if not may_be_equal(shape, short):
             also = f" or {short}" if self.others else ""

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
+from keras_synth._backend import kernels
 from keras_synth._backend.tensors import axis_size, cast_like
 from keras_synth.types import Tensor
 
@@ -102,14 +103,16 @@ class Logits(NamedTuple):
         if self.queries is None:
             return float32(self.bias)
         queries, keys = map(within_float32, (self.queries, self.keys))
-        if queries.shape[0] == 1 and keys.shape[0] == 1:
+        if queries.shape[0] == 1 != keys.shape[0]:
+            queries = repeat_batch(queries, ops.shape(keys)[0])
+        if queries.shape[0] == 1:
             rows = ops.transpose(queries, (0, 2, 1, 3))
             product = ops.matmul(rows, ops.transpose(keys, (0, 2, 3, 1)))
         elif keys.shape[0] == 1:  # one product for any batch
             product = ops.einsum("bthk,shk->bhts", queries, keys[0])
+        elif queries.shape[1] == 1 and keys.shape[1] is not None:
+            product = _of_one_query(queries, keys)
         else:
-            if queries.shape[0] == 1:
-                queries = repeat_batch(queries, ops.shape(keys)[0])
             product = ops.einsum("bthk,bshk->bhts", queries, keys)
         return sum_of(float32(product), self.bias)
 
@@ -178,6 +181,25 @@ def sum_of(a, b):
     if a is None or b is None:
         return b if a is None else a
     return float32(a) + float32(b)
+
+
+def _of_one_query(queries, keys):
+    """`queries . keys`: `(B, 1, H, k), (B, S, H, k) -> (B, H, 1, S)`.
+
+    A matrix product for each head would first copy the keys into another
+    layout. Compilers can fuse a product and a sum into one loop. Others compute
+    one matrix product, of features that are zero except for one head, with more
+    arithmetic.
+    """
+    if kernels.FUSES_DOT_PRODUCTS:
+        products = ops.sum(queries * keys, axis=-1)  # (B, S, H)
+        return ops.transpose(products, (0, 2, 1))[:, :, None]
+    length, heads, width = keys.shape[1:]
+    own = ops.eye(heads, dtype=queries.dtype)[None, :, :, None] * queries
+    own = ops.reshape(own, (-1, heads, heads * width))
+    columns = ops.reshape(keys, (-1, length, heads * width))
+    products = ops.matmul(columns, ops.transpose(own, (0, 2, 1)))  # (B, S, H)
+    return ops.transpose(products, (0, 2, 1))[:, :, None]
 
 
 def _concatenation(a, b):

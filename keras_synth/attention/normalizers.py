@@ -43,7 +43,7 @@ class Normalizer:
     (2, 10, 64)
     """
 
-    name: ClassVar[str] = ""  # by default the name of the class
+    name: ClassVar[str] = ""
     counts: ClassVar[bool] = False
     elementwise: ClassVar[bool] = False
     sums: ClassVar[bool] = False
@@ -53,8 +53,10 @@ class Normalizer:
         super().__init_subclass__(**kwargs)
         own = vars(cls)
         cls.name = own.get("name", cls.__name__)
-        if "weights" in own and "sums" not in own:  # of another softmax
-            cls.sums = cls.sink = False
+        if "weights" in own:  # another function than that of its base
+            if "sums" not in own:
+                cls.sums = cls.sink = False
+            cls.elementwise = own.get("elementwise", False)
 
     def weights(self, logits: Tensor, count: Tensor | None = None) -> Tensor:
         """Returns the weights.

@@ -79,7 +79,10 @@ MASKS = {
         "causal": True,
     },
     "strides": lambda: {"pattern": patterns.Stride(2), "causal": True},
-    "pairs": lambda: {"pairs": some(1, 1, T, T), "keys": real_keys()},
+    "pairs": lambda: {  # NumPy arrays
+        "pairs": numpy(some(1, 1, T, T)),
+        "keys": numpy(real_keys()),
+    },
     "pairs with an empty row": lambda: {
         "pairs": ops.convert_to_tensor(np.tri(T, k=-1, dtype=bool)[None, None]),
         "keys": real_keys(),
@@ -211,12 +214,11 @@ def test_each_route_of_the_backend_is_among_them():
     assert expected <= names
 
 
-def test_a_table_that_needs_float32_is_not_bounded():
-    keys = real_keys()
-    table = Logits(bias=ops.ones((1, H, T, T)), needs_float32=True)
-    values = ops.ones((B, T, H, V))
-    request = routes.Request(table, values, T, AttentionMask(keys=keys))
-    assert "shared" not in [route.name for route in routes.serving(request)]
+def test_a_table_in_half_precision_has_a_softmax_in_float32():
+    table = ops.cast(ops.convert_to_tensor(8 * normal(1, H, T, T)), "bfloat16")
+    values = ops.convert_to_tensor(normal(B, T, H, V))
+    logits, exact = Logits(bias=table), Logits(bias=ops.cast(table, "float32"))
+    close(attend(logits, values), attend(exact, values), atol=1e-6)
 
 
 # --- biases never undo masks --------------------------------------------------

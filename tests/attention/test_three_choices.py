@@ -293,7 +293,7 @@ def test_a_pattern_is_for_one_sequence():
 # --- custom normalizers -------------------------------------------------------
 
 
-class Shares(normalizers.Normalizer):
+class Shares(normalizers.ReLU):
     """Each row's ReLUs divided by their sum."""
 
     name = "shares"

@@ -94,12 +94,13 @@ class KernelRoute(Route):
 
 def _context(arguments, flash):
     """The context by the backend's kernel, `(B, T, H, v)` or larger."""
-    arguments = {**arguments, "scale": 1.0, "flash_attention": flash}
-    if not flash:
-        return ops.dot_product_attention(**arguments)
     try:
-        return ops.dot_product_attention(**arguments)
+        return ops.dot_product_attention(
+            **arguments, scale=1.0, flash_attention=flash
+        )
     except (ImportError, NotImplementedError, RuntimeError, ValueError) as e:
+        if not flash:
+            raise
         values = arguments["value"]
         shape = tuple(values.shape)
         dtype = keras.backend.standardize_dtype(values.dtype)
@@ -117,7 +118,7 @@ def _context(arguments, flash):
 def _has_cpu_kernel(request):
     """Whether the backend has a fast kernel for CPUs for this request."""
     logits, values = request.logits, request.values
-    if not kernels.HAS_CPU_KERNEL or logits.queries is None:
+    if not kernels.HAS_CPU_KERNEL:
         return False
     bias = logits.bias
     if request.has_one_query and (

@@ -16,14 +16,17 @@ def tile_scores(queries, keys, bias=None, allowed=None):
 
     Where a bias is not allowed, it can have any values.
     """
-    scores = None
+    scores, bias = None, None if bias is None else float32(bias)
     if queries is not None:
         queries, keys = within_float32(queries), within_float32(keys)
         scores = float32(ops.matmul(queries, ops.swapaxes(keys, -1, -2)))
-    if allowed is not None:
-        bias = constant(0.0, scores) if bias is None else float32(bias)
-        bias = ops.where(allowed, bias, constant(FORBIDDEN, bias))
-    return sum_of(scores, bias)
+    if allowed is None:
+        return sum_of(scores, bias)
+    if bias is not None and allowed.shape[-2] == 1 != bias.shape[-2]:
+        # Padding, where a bias is finite. To select in all rows takes time.
+        scores, bias = sum_of(scores, bias), None
+    bias = constant(0.0, scores) if bias is None else bias
+    return sum_of(scores, ops.where(allowed, bias, constant(FORBIDDEN, bias)))
 
 
 def tile_context(normalizer, scores, allowed, values, count=None, dropout=None):

@@ -41,8 +41,6 @@ from keras_synth.attention.routes.tile import (
     tile_scores,
 )
 
-_EXPLICIT = ExplicitRoute()
-
 
 class TilesRoute(Route):
     """Attention by groups of queries, with keys for each group.
@@ -93,7 +91,7 @@ class TilesRoute(Route):
         if not _has_plan(request):
             return attend_by_rows(request)
         if not _begins(request.mask):
-            return _EXPLICIT.run(seen_by_one_query(request))
+            return ExplicitRoute().run(seen_by_one_query(request))
         if request.mask.causal and request.target_length is not (
             request.source_length
         ):
@@ -106,7 +104,7 @@ class TilesRoute(Route):
         mask = request.mask._replace(pattern=None)
         first = part(request._replace(mask=mask), rows=slice(rows))
         return ops.concatenate(
-            [_EXPLICIT.run(first), context[:, rows:]], axis=1
+            [ExplicitRoute().run(first), context[:, rows:]], axis=1
         )
 
 

@@ -23,8 +23,6 @@ from keras_synth.attention.routes.route import (
 )
 from keras_synth.attention.softmax import FORBIDDEN
 
-_EXPLICIT = ExplicitRoute()
-
 
 class TorchCPURoute(Route):
     """A float32 softmax on PyTorch's CPUs, in eager execution.
@@ -103,7 +101,7 @@ def _recorded_gradient(request, needed, grad_context):
     operands = *request.logits[:3], request.values
     again = TORCH.is_grad_enabled()
     with TORCH.enable_grad():
-        context = _EXPLICIT.run(request)
+        context = ExplicitRoute().run(request)
     wanted = [x for x, need in zip(operands, needed, strict=True) if need]
     options = {"create_graph": again, "allow_unused": True}
     grads = TORCH.autograd.grad(context, wanted, grad_context, **options)
@@ -194,19 +192,24 @@ class _Tiles:
             for x in (queries, keys, request.values)
         )
         self.mask = request.mask
+        self.pairs, self.padding = (
+            None if x is None else TORCH.as_tensor(x)
+            for x in (self.mask.pairs, self.mask.keys)
+        )
         self.rows = request.target_length
         self.bands = list(self._bands())
+        largest = max(_size(rows) * _size(cols) for rows, cols in self.bands)
+        self.heads = max(1, min(sizes.TILE // largest, self.values.shape[1]))
         self.scores = None
-        self._memory = {}
+        # For scores and for weights.
+        self._memory = self.values.new_empty((2, self.heads * largest))
         self._forbidden = {}  # by the causal mask, for each shape of a corner
         self._least = self.values.new_tensor(FORBIDDEN)
 
     def __iter__(self):
         batch, count, _, _ = self.values.shape
-        largest = max(_size(rows) * _size(cols) for rows, cols in self.bands)
-        size = max(1, min(sizes.TILE // largest, count))
-        for first in range(0, count, size):
-            heads = slice(first, min(first + size, count))
+        for first in range(0, count, self.heads):
+            heads = slice(first, min(first + self.heads, count))
             for rows, columns in self.bands:
                 for b in range(batch):
                     yield b, heads, rows, columns
@@ -232,7 +235,9 @@ class _Tiles:
     def weights(self, b, heads, rows, columns):
         """Returns weights `(h, t, s)`; can overwrite `self.scores`."""
         shape = _size(heads), _size(rows), _size(columns)
-        self.scores = scores = self._tensor("scores", shape)
+        memory = self._memory[:, : math.prod(shape)]
+        scores, weights = memory.view(2, *shape)
+        self.scores = scores
         place = b, heads, rows, columns
         if self.bias is not None:
             scores.copy_(_part(self.bias, *place))
@@ -243,18 +248,17 @@ class _Tiles:
                 TORCH.bmm(queries, keys, out=scores)
             else:
                 scores.baddbmm_(queries, keys)
-        if self.mask.pairs is not None:
-            allowed = _part(self.mask.pairs, *place)
+        if self.pairs is not None:
+            allowed = _part(self.pairs, *place)
             TORCH.where(allowed, scores, self._least, out=scores)
-        if self.mask.keys is not None:
-            padding = self.mask.keys[:, None, None]
-            allowed = _part(padding, *place)
+        if self.padding is not None:
+            allowed = _part(self.padding[:, None, None], *place)
             # Selecting by a broadcast mask takes ten times as long.
             bound = TORCH.where(allowed, -self._least, self._least)
             TORCH.minimum(scores, bound, out=scores)
         if self.mask.causal:
             self._forbid_later(scores, rows, columns)
-        return TORCH.softmax(scores, -1, out=self._tensor("weights", shape))
+        return TORCH.softmax(scores, -1, out=weights)
 
     def _forbid_later(self, scores, rows, columns):
         """Forbids the columns after each row's own: a corner of the tile."""
@@ -264,12 +268,6 @@ class _Tiles:
             ones = scores.new_ones(shape, dtype=bool)
             self._forbidden[shape] = ones.triu_(1)
         scores[..., first:].masked_fill_(self._forbidden[shape], FORBIDDEN)
-
-    def _tensor(self, name, shape):
-        size, memory = math.prod(shape), self._memory.get(name)
-        if memory is None or memory.numel() < size:
-            memory = self._memory[name] = self._least.new_empty(size)
-        return memory[:size].view(shape)
 
 
 def _size(part):
