@@ -221,7 +221,8 @@ def choose(request: Request, name: str | None = None) -> Route:
             f'other synthesizers, such as "R". Received: logits of {names}'
         )
     if wanted is None:
-        return min(able, key=lambda route: route.cost(request))
+        costs = [route.cost(request) for route in able]
+        return able[costs.index(min(costs))]  # `min` with a key breaks graphs
     if wanted not in able:
         raise ValueError(
             f"The route must be one of {_names(able)} for these logits, mask, "

@@ -41,7 +41,9 @@ class ExplicitRoute(Route):
             request.count(),
         )
         if request.dropout is not None or request.return_weights:
-            shape = ops.shape(values)[0], *ops.shape(weights)[1:]
+            batch, _, heads, _ = ops.shape(values)
+            rows, columns = request.target_length, ops.shape(weights)[3]
+            shape = batch, heads, rows, columns
             weights = ops.broadcast_to(weights, shape)
         kept = request.dropout(weights) if request.dropout else weights
         kept = cast_like(kept, values)
