@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_synth._backend.policies import inherit_settings
-from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.synthesizer import (
     DEFAULT_NAME,
     Synthesizer,
@@ -78,19 +76,14 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
 
     With `"heads(V=4, R=4)"` the first four heads compare tokens, and the other
     four attend by position. `"heads(4 * V + 4 * FR(rank=32))"` sets options of
-    a group. Heads of R need no keys.
+    a group. Heads of R need no keys. `SyntheticAttention` attends group by
+    group, so that there are no logits of all heads.
 
     Args:
         synthesizers: Sequence of synthesizers, in the order of their heads.
             Their default names are `"group_0"`, `"group_1"`, ... `H` is the sum
             of their `num_heads`.
         **kwargs: Arguments of `Synthesizer`.
-
-    Call arguments: those of `Synthesizer.call`; `keys` is a tuple.
-
-    Returns:
-        `Logits`: bias `(B or 1, H, T, S)`. `SyntheticAttention` does not use
-        it, because it attends group by group.
 
     Example:
 
@@ -107,18 +100,12 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
         self, synthesizers: Sequence[Identifier], **kwargs: Any
     ) -> None:
         parts = checked_parts(synthesizers, "A layer with groups of heads")
-        shared = [part.num_key_value_heads for part in parts]
-        if any(
-            n not in (None, part.num_heads)
-            for n, part in zip(shared, parts, strict=True)
-        ):
-            raise ValueError(
-                "Groups of heads cannot share keys and values. Leave out "
-                "`num_key_value_heads`, or use one synthesizer for all heads. "
-                f"Received: num_key_value_heads={shared} of the groups"
-            )
         super().__init__(parts, **kwargs)
         self.key_dim = max(part.key_dim for part in parts)
+        if any(part.num_key_value_heads for part in parts):
+            self.num_key_value_heads = sum(
+                part.num_key_value_heads or part.num_heads for part in parts
+            )
 
     def _heads_of(self, parts):
         return sum(part.num_heads for part in parts)
@@ -127,26 +114,9 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
         return tuple(self.synthesizers)
 
     def project_keys(self, source):
-        """Returns a tuple of the keys of each group: tensors or `None`."""
-        return tuple(group.project_keys(source) for group in self.head_groups())
-
-    def call(self, query, keys=None, *, start=0, length=None):
-        lengths = self.lengths(query, start, length)
-        groups = self.head_groups()
-        keys = keys or (None,) * len(groups)
-        tables = [
-            group.as_function(query)(
-                query, keys=own, start=start, length=lengths[1]
-            ).materialize()
-            for group, own in zip(groups, keys, strict=True)
-        ]
-        is_shared = all(table.shape[0] == 1 for table in tables)
-        batch = 1 if is_shared else ops.shape(query)[0]
-        tables = [
-            ops.broadcast_to(table, (batch, group.num_heads, *lengths))
-            for table, group in zip(tables, groups, strict=True)
-        ]
-        return Logits(bias=ops.concatenate(tables, axis=1))
+        """Returns the keys of each group, a tuple if there are several."""
+        keys = tuple(group.project_keys(source) for group in self.synthesizers)
+        return keys if len(keys) > 1 else keys[0]
 
 
 def checked_parts(synthesizers, whole):
@@ -163,7 +133,7 @@ def checked_parts(synthesizers, whole):
             'from names, use `keras_synth.synthesizers.get("random + dense", '
             f"...)`. Received: synthesizers={synthesizers!r}"
         )
-    if any(len(part.head_groups()) > 1 for part in parts):
+    if any(part.head_groups() != (part,) for part in parts):
         raise ValueError(
             f"{whole} cannot contain groups of heads. Mix within the groups: "
             '"heads(4 * mixture(D + V) + 4 * R)". Received: '

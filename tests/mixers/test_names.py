@@ -118,6 +118,7 @@ def test_options_are_of_the_name_or_of_the_layer():
         ("2 * fnet", {}, "heads"),
         ("heads(0 * V + 2 * R)", {}, "positive integer"),
         ("heads(V=1, R=1) + D", {}, "cannot contain groups"),
+        ("heads(V=2) + D", {}, "cannot contain groups"),
         ("attention(R, synthesizer='V')", {}, r"Pass \['synthesizer'\] either"),
         ("R", {"synthesizer": "V"}, "not both"),
         ("attention", {}, "needs `synthesizer`"),
