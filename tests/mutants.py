@@ -272,8 +272,8 @@ MUTANTS = [
     ),
     Mutant(
         "synthesizers/mixture.py",
-        "if self.alphas is not None and not part.is_bias:",
-        "if self.alphas is not None and part.key_dim:",
+        "for i, x in enumerate(self.synthesizers) if not x.is_bias]",
+        "for i, x in enumerate(self.synthesizers) if x.key_dim]",
         "alphas weigh only parts with keys",
     ),
     Mutant(

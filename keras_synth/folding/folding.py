@@ -233,31 +233,14 @@ def _attention(layer, folding):
         pattern = pattern if length is None else pattern.cut(length)
         pattern = keras.saving.serialize_keras_object(pattern)
     synthesizer = folding.synthesizer(layer.synthesizer)
-    _check_shorter(layer.synthesizer, synthesizer, length)
+    if synthesizer["config"].get("long_inputs") == "error":
+        length = synthesizer["config"]["max_length"]  # a custom one stays long
     return {
         **layer.get_config(),
         "synthesizer": synthesizer,
         "max_length": None if layer.max_length is None else length,
         "pattern": pattern,
     }
-
-
-def _check_shorter(synthesizer, folded, length):
-    """Raises if a custom synthesizer keeps a larger maximum length."""
-    groups, parts = synthesizer.head_groups(), [folded]
-    if len(groups) > 1:  # unless all are one table
-        parts = folded["config"].get("synthesizers", parts)
-    for group, part in zip(groups, parts, strict=False):
-        kept = part["config"].get("max_length")
-        if None not in (length, kept) and kept > length:
-            name = type(group).__name__
-            raise ValueError(
-                f"{name} cannot be shortened. Leave `max_length` out, or "
-                "decorate with "
-                f"`@keras_synth.folding.folded_synthesizer.register({name})` a "
-                "function that returns a shorter one. Received: "
-                f"max_length={length}, and {kept} of {group!r}"
-            )
 
 
 @folded_config.register(SynthesizerEncoder)

@@ -10,14 +10,14 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.internals import keras_mask, set_keras_mask, sublayers
-from keras_synth._backend.keras_layers import EinsumDense
-from keras_synth.attention.projections import FixedEinsumDense
 from keras_synth.folding.plain_masks import attach_mask, masks_of_call
 from keras_synth.folding.synthesizers import (
+    constant_logits,
     copy_variables,
     copy_vocabulary,
     form_of,
 )
+from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import Tensor
 
 # An input whose length counts hidden tokens, not those of a sequence.
@@ -360,6 +360,10 @@ def plain_layer(layer: Tensor, graph: Graph) -> Callable[..., Any]:
     """
     if isinstance(layer, keras.Model):
         return functools.partial(graph.inlined, layer)
+    if isinstance(layer, Synthesizer) and not layer.reads_tokens:
+        return lambda query, source: [
+            constant_logits(layer, query.shape[1], source.shape[1])
+        ]
     parts = sublayers(layer) if isinstance(layer, keras.Layer) else []
     bad = [x for x in (layer, *parts) if _is_refused(x)]
     bad += [x for x in parts if _is_ours(type(x))]
@@ -372,19 +376,6 @@ def plain_layer(layer: Tensor, graph: Graph) -> Callable[..., Any]:
             f"Received: {layer!r}"
         )
     return functools.partial(graph.copy, layer)
-
-
-@plain_layer.register(EinsumDense)
-@plain_layer.register(FixedEinsumDense)
-def _dense(layer, graph):
-    axes, bias = layer.equation.split("->")[1], None
-    if layer.bias is not None:
-        sizes = iter(layer.bias.shape[-len(layer.bias_axes) :])
-        shape = [next(sizes) if x in layer.bias_axes else 1 for x in axes]
-        bias = ops.convert_to_numpy(layer.bias).reshape(shape)
-    return lambda x: graph.product(
-        layer.equation, x, layer.kernel, bias, like=layer
-    )
 
 
 def _is_ours(cls):

@@ -1,8 +1,12 @@
-"""Plain forms of Transformer blocks."""
+"""Plain forms of Transformer blocks and dense layers."""
 
 import inspect
 
+from keras import ops
+
 from keras_synth._backend.internals import keras_mask
+from keras_synth._backend.keras_layers import EinsumDense
+from keras_synth.attention.projections import FixedEinsumDense
 from keras_synth.folding.plain import plain_layer
 from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.layers.feed_forward import FeedForward
@@ -70,6 +74,19 @@ def _residual(residual, graph):
         return x if residual.normalize_first else graph.call(residual.norm, x)
 
     return call
+
+
+@plain_layer.register(EinsumDense)
+@plain_layer.register(FixedEinsumDense)
+def _dense(layer, graph):
+    axes, bias = layer.equation.split("->")[1], None
+    if layer.bias is not None:
+        sizes = iter(layer.bias.shape[-len(layer.bias_axes) :])
+        shape = [next(sizes) if x in layer.bias_axes else 1 for x in axes]
+        bias = ops.convert_to_numpy(layer.bias).reshape(shape)
+    return lambda x: graph.product(
+        layer.equation, x, layer.kernel, bias, like=layer
+    )
 
 
 @plain_layer.register(FeedForward)

@@ -9,7 +9,6 @@ from keras_synth import synthesizers
 from keras_synth._backend.tensors import heads_first, product
 from keras_synth.attention.projections import repeated_heads
 from keras_synth.folding.plain import plain_layer
-from keras_synth.folding.table import TableSynthesizer
 from keras_synth.synthesizers.dot_product import rotated, rotation
 from keras_synth.synthesizers.mixture import sharing_parts
 
@@ -25,48 +24,31 @@ def pair_products(queries, keys):
     return product(heads_first(queries), ops.transpose(keys, (0, 2, 3, 1)))
 
 
-@plain_layer.register(TableSynthesizer)
-def _table(synthesizer, graph):
-    table = ops.convert_to_numpy(synthesizer.table).astype("float64")
-    if synthesizer.softmaxed:
-        table = np.log(table)
-
-    def terms(query, source):
-        rows, columns = _positions(synthesizer, query, source)
-        return [table[:, rows[:, None], columns]]
-
-    return terms
-
-
-def _positions(synthesizer, query, source):
-    """The positions of two sequences in the rows and columns of a table."""
-    lengths = query.shape[1], source.shape[1]
-    synthesizer.check_lengths(*lengths)
-    return [np.arange(n) % synthesizer.max_length for n in lengths]
-
-
 @plain_layer.register(synthesizers.MixtureSynthesizer)
 def _mixture(synthesizer, graph):
     parts, giver, takers = synthesizer.synthesizers, None, ()
-    if synthesizer.alphas is not None:
-        raise ValueError(
-            "A mixture whose alphas cannot be multiplied into its parts has no "
-            "plain form. Register `folded_synthesizer` for custom parts. "
-            f"Received: {[type(part).__name__ for part in parts]}"
-        )
     if synthesizer.share_queries:
         giver, takers = sharing_parts(parts)
 
     def terms(query, source):
         found = []
-        for part in parts:
+        for part, share in zip(parts, synthesizer.shares(), strict=True):
             shared = {}
             if part in takers:
                 shared = {"queries": graph.call(giver.query, query)}
-            found += graph.call(part, query, source, **shared)
+            own = graph.call(part, query, source, **shared)
+            if share is not None:  # folding has left it there
+                share = ops.convert_to_numpy(share)[:, None, None]
+                own = [_scaled(graph, x, share) for x in own]
+            found += own
         return found
 
     return terms
+
+
+def _scaled(graph, logits, share):
+    is_array = isinstance(logits, np.ndarray)
+    return logits * (share if is_array else graph.constant(share[None]))
 
 
 @plain_layer.register(synthesizers.DotProductSynthesizer)
@@ -108,7 +90,8 @@ def _dense(synthesizer, graph):
         return np.broadcast_to(x, (synthesizer.num_heads, *x.shape[1:]))
 
     def terms(query, source, queries=None):
-        _, columns = _positions(synthesizer, query, source)
+        synthesizer.check_lengths(query.shape[1], source.shape[1])
+        columns = np.arange(source.shape[1]) % synthesizer.max_length
         bias = synthesizer.b2
         if bias is not None:
             bias = of_heads(bias)[None, :, None, columns]

@@ -159,18 +159,19 @@ def _of_last_weights(synthesizer, max_length, scale=None):
 @folded_synthesizer.register(MixtureSynthesizer)
 def _mixture(synthesizer, max_length, scale=None):
     """A sum of a table and parts with alphas, if all can include them."""
-    alphas = synthesizer.tables().get("alphas", ())
-    alphas = iter(map(ops.convert_to_numpy, alphas))
     folded, table, needs_float32 = [], None, False
-    for part in synthesizer.synthesizers:
+    for part, alpha in zip(
+        synthesizer.synthesizers, synthesizer.shares(), strict=True
+    ):
         share = np.ones(part.num_heads, "float32") if scale is None else scale
-        if synthesizer.alphas is not None and not part.is_bias:
-            share = share * next(alphas)
+        if alpha is not None:
+            share = share * ops.convert_to_numpy(alpha)
         if part.reads_tokens:
             form = form_of(part, folded_synthesizer)
             folded.append(form(part, max_length, share))
         else:
-            logits = _logits(part, max_length) * share[:, None, None]
+            logits = constant_logits(part, max_length, max_length)
+            logits = logits * share[:, None, None]
             table = logits if table is None else table + logits
             needs_float32 |= part.needs_float32
     shared = synthesizer.share_queries and _shares_keys(synthesizer)
@@ -202,7 +203,7 @@ def _whole(cls, folded, synthesizer, **options):
 
 
 def _as_table(synthesizer, max_length, softmax):
-    logits = _logits(synthesizer, max_length)
+    logits = constant_logits(synthesizer, max_length, max_length)
     _check_positions(synthesizer, logits)
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
@@ -225,18 +226,21 @@ def _table(synthesizer, values, name, **options):
     return Folded(made, lambda target: target.table.assign(values))
 
 
-def _logits(synthesizer, length):
-    """Logits without tokens, float32 `(H, length, length)`."""
-    query = ops.zeros((1, length, 1))
-    logits = synthesizer(query, length=length).materialize()
-    shape = (synthesizer.num_heads, length, length)
-    return np.broadcast_to(ops.convert_to_numpy(logits)[0], shape)
+def constant_logits(synthesizer, rows, columns):
+    """Logits without tokens, float32 `(H, rows, columns)`."""
+    query, tables = ops.zeros((1, rows, 1)), []
+    for group in synthesizer.head_groups():
+        logits = group(query, length=columns).materialize()
+        shape = (group.num_heads, rows, columns)
+        tables.append(np.broadcast_to(ops.convert_to_numpy(logits)[0], shape))
+    return np.concatenate(tables)
 
 
 def _check_positions(synthesizer, logits):
     """Raises unless shorter sequences have the same logits, up to the rows'."""
     half = max(1, logits.shape[1] // 2)
-    change = logits[:, :half, :half] - _logits(synthesizer, half)
+    change = constant_logits(synthesizer, half, half)
+    change = change - logits[:, :half, :half]
     if np.ptp(change, axis=-1).max() > 1e-3:
         raise ValueError(
             "To fold a synthesizer that reads no token, it must have the same "

@@ -128,12 +128,11 @@ def _v_of(synthesizer, shared, share=1.0):
         return synthesizer, np.atleast_1d(share)  # (H,) or (1,)
     if not isinstance(synthesizer, MixtureSynthesizer):
         return None
-    alphas = synthesizer.tables().get("alphas")  # of parts except biases
-    if alphas is not None:
-        alphas = iter(ops.convert_to_numpy(alphas))
-    for part in synthesizer.synthesizers:
-        mixed = alphas is not None and not part.is_bias
-        found = _v_of(part, shared, share * next(alphas) if mixed else share)
+    for part, alpha in zip(
+        synthesizer.synthesizers, synthesizer.shares(), strict=True
+    ):
+        alpha = 1.0 if alpha is None else ops.convert_to_numpy(alpha)
+        found = _v_of(part, shared, share * alpha)
         if found is not None:
             return found
     return None

@@ -99,10 +99,7 @@ class MixtureSynthesizer(CompositeSynthesizer):
     def build(self, query_shape, source_shape=None):
         super().build(query_shape, source_shape)
         mixed = sum(not part.is_bias for part in self.synthesizers)
-        biased = mixed < len(self.synthesizers)
-        if self.alphas_initializer is None:
-            return
-        if mixed > 1 or not biased:  # one part plus biases needs no weight
+        if self.alphas_initializer is not None and mixed > 1:
             self.alphas = self.add_table(
                 "alphas",
                 (mixed, self.num_heads) if self.per_head else (mixed,),
@@ -117,16 +114,12 @@ class MixtureSynthesizer(CompositeSynthesizer):
         return ops.concatenate(keys, axis=-1)
 
     def call(self, query, keys=None, *, start=0, length=None):
-        if self.alphas is not None:  # of each part, (H,) or (1,)
-            alphas = self.tables()["alphas"]
-            alphas = ops.reshape(alphas, (self.alphas.shape[0], -1))
-            alphas = iter([alphas[i] for i in range(self.alphas.shape[0])])
-        total = None
-        for part, _, logits in self.logits_of_parts(
-            query, keys, start=start, length=length
+        shares, total = self.shares(), None
+        for i, (_, _, logits) in enumerate(
+            self.logits_of_parts(query, keys, start=start, length=length)
         ):
-            if self.alphas is not None and not part.is_bias:
-                logits = logits.scaled(next(alphas))
+            if shares[i] is not None:
+                logits = logits.scaled(shares[i])
             total = logits if total is None else total + logits
         return total
 
@@ -168,6 +161,20 @@ class MixtureSynthesizer(CompositeSynthesizer):
             return {}
         alphas = ops.convert_to_tensor(self.alphas)
         return {"alphas": ops.softmax(alphas, axis=0)}
+
+    def shares(self) -> list[Tensor | None]:
+        """Returns the alpha of each part, `(H,)` or `(1,)`; `None` for biases.
+
+        Without alphas all are `None`.
+        """
+        mixed = [i for i, x in enumerate(self.synthesizers) if not x.is_bias]
+        found: list[Tensor | None] = [None] * len(self.synthesizers)
+        if self.alphas is not None:
+            alphas = self.tables()["alphas"]
+            alphas = ops.reshape(alphas, (len(mixed), -1))
+            for row, i in enumerate(mixed):
+                found[i] = alphas[row]
+        return found
 
     def _shared_queries(self, query):
         """The query projection, for each part that uses it."""

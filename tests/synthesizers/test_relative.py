@@ -72,9 +72,10 @@ def test_one_part_with_a_bias_needs_no_alphas():
     assert synthesizers.get("alibi + t5_relative", H).is_bias
     assert not synthesizer.is_bias
     # Nested, a sum of biases is one.
-    nested = synthesizers.get("mixture(alibi + t5_relative) + V", H, K)
-    nested.build((None, T, D))
-    assert nested.alphas is None
+    for name in ("mixture(alibi + t5_relative) + V", "mixture(V)"):
+        made = synthesizers.get(name, H, K)
+        made.build((None, T, D))
+        assert made.alphas is None
 
 
 # --- groups of heads ----------------------------------------------------------
