@@ -95,6 +95,10 @@ LOGITS = {
         ],
         w["alphas"],
     ),
+    "mixture(R + V, alphas_initializer=None)": lambda x, w: (
+        f.random(w["part_0/R"], T, T)
+        + pairs_of_tokens(x, w, "synthesizer/part_1/")
+    ),
 }
 
 # --- mixers with queries, keys and values: identifier -> context --------------

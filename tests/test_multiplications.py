@@ -379,23 +379,17 @@ def test_a_class_without_a_count_is_named_with_the_way_out(layer):
         multiplications(layer, T, T)
 
 
-@pytest.mark.parametrize("name", MIXERS)
-def test_a_mixer_that_is_not_built_says_so(name):
-    layer = mixers.get(name, num_heads=2, key_dim=4, max_length=16)
-    with pytest.raises(ValueError, match=r"Call it.*Received.*not built"):
-        multiplications(layer, T, T)
-
-
 @pytest.mark.parametrize(
     "layer",
     [
+        *(mixers.get(name, 2, 4, max_length=16) for name in MIXERS),
         layers.SynthesizerEncoder(8, 2, synthesizer="V"),
         layers.SynthesizerDecoder(8, 2, synthesizer="V"),
         layers.FeedForward(8),
     ],
     ids=lambda layer: type(layer).__name__,
 )
-def test_a_part_that_is_not_built_says_so(layer):
+def test_a_layer_that_is_not_built_says_so(layer):
     with pytest.raises(ValueError, match=r"Call it.*Received.*not built"):
         multiplications(layer, T, T)
 

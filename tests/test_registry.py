@@ -264,7 +264,7 @@ def test_a_normalizer_with_a_required_option_is_saved():
         H, K, synthesizer="V", normalizer="power(exponent=3.0)"
     )
     again = SyntheticAttention.from_config(layer.get_config())
-    assert again.normalizer == layer.normalizer
+    assert len({layer.normalizer, again.normalizer, Power(2.0)}) == 2
 
 
 @pytest.mark.once

@@ -286,6 +286,10 @@ def after(model, method, argument):
             "V in all heads",
         ),
         (lambda: trained("bert"), {"synthesizer": "Fix + V"}, "without effect"),
+        *(
+            (lambda: trained("bert"), {"synthesizer": name}, "needs V")
+            for name in ("V(rotary=True)", "R + V(num_key_value_heads=1)")
+        ),
         (lambda: trained("bert"), {"layers": [2]}, "layers 0 to 1.*\\[2\\]"),
         (lambda: trained("bert"), {"layers": [1.0]}, "numbers of.*\\[1.0\\]"),
         (lambda: trained("bert"), {"max_length": 11}, "10 positions.*11"),

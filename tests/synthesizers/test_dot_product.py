@@ -7,7 +7,7 @@ from arrays import normal
 from assertions import close, equal
 from backend import numpy
 
-from keras_synth import mixers, surgery, synthesizers
+from keras_synth import mixers, synthesizers
 from keras_synth.layers import SyntheticAttention
 
 B, T, H, K, D = 2, 9, 4, 6, 16
@@ -65,7 +65,6 @@ def test_heads_without_keys_share_values():
     [
         ("attention(V, num_key_value_heads=3)", "must divide"),
         ("V(num_key_value_heads=3)", "must divide"),
-        ("attention(V, num_key_value_heads=0)", "num_key_value_heads"),
         ("attention(additive, num_key_value_heads=2)", 'only "V"'),
         ("attention(additive + V, num_key_value_heads=2)", "same number of k"),
         (
@@ -76,7 +75,6 @@ def test_heads_without_keys_share_values():
         ("heads(2*V(num_key_value_heads=1) + 2*R)", "Groups of heads"),
         ("V(rotary=True, rotary_percentage=0.5)", "even"),
         ("V(rotary=True, rotary_percentage=2.0)", "even"),
-        ("V(rotary=1.5)", "rotary"),
         ("V(rotary_percentage=0.5)", "need rotary=True"),
         ("V(rotary_max_wavelength=9)", "need rotary=True"),
         ("additive(rotary=True)", "rotary"),
@@ -85,13 +83,3 @@ def test_heads_without_keys_share_values():
 def test_heads_and_rotations_that_do_not_fit_are_refused(name, words):
     with pytest.raises(ValueError, match=words):
         mixers.get(name, H, K, T)
-
-
-def test_surgery_refuses_rotated_and_shared_keys():
-    x = keras.Input((T, D))
-    attention = keras.layers.MultiHeadAttention(H, K)
-    model = keras.Model(x, attention(x, x))
-    with pytest.raises(ValueError, match="needs V"):
-        surgery.graft(model, "V(rotary=True)", max_length=T)
-    with pytest.raises(ValueError, match="needs V"):
-        surgery.graft(model, "R + V(num_key_value_heads=2)", max_length=T)

@@ -5,14 +5,12 @@ import re
 import keras
 import numpy as np
 import pytest
-from arrays import normal
 from backend import numpy, only_on
 from cases import CASES, KINDS
 
 from keras_synth import synthesizers
 from keras_synth.layers import SyntheticAttention
 from keras_synth.logits import Logits
-from keras_synth.mixers import normalizers
 from keras_synth.synthesizers import MixtureSynthesizer, RandomSynthesizer
 
 X = np.ones((2, 5, 8), "float32")
@@ -62,42 +60,6 @@ def test_initial_alphas_are_those_of_the_initializer(
     )
     mixture.build(X.shape)
     np.testing.assert_array_equal(numpy(mixture.alphas), expected)
-
-
-def test_without_alphas_a_mixture_is_the_sum_of_its_parts():
-    mixture = synthesizers.get(
-        "mixture(R + V, alphas_initializer=None)", 2, 4, 8
-    )
-    mixture.build(X.shape)
-    assert mixture.alphas is None
-    x = normal(*X.shape)
-    keys = mixture.project_keys(x)
-    found, *parts = (
-        numpy(synthesizer(x, keys, length=5).materialize())
-        for synthesizer in (mixture, *mixture.synthesizers)
-    )
-    np.testing.assert_allclose(found, sum(parts), atol=1e-6)
-    again = type(mixture).from_config(mixture.get_config())
-    assert again.alphas_initializer is None
-
-
-class Temperature(normalizers.Normalizer):
-    name = "temperature"
-    sums = True
-
-    def __init__(self, temperature):
-        self.temperature = temperature
-
-    def get_config(self):
-        return {"temperature": self.temperature}
-
-
-def test_normalizers_are_equal_if_their_configs_are():
-    assert Temperature(0.5) == Temperature(0.5)
-    assert Temperature(0.5) != Temperature(2.0)
-    assert len({Temperature(0.5), Temperature(2.0), Temperature(2.0)}) == 2
-    assert normalizers.Softmax() == normalizers.Softmax()
-    assert normalizers.Softmax() != normalizers.ReLU()
 
 
 @only_on("torch", "it has hooks")

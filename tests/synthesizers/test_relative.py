@@ -27,7 +27,6 @@ def table(identifier, start=0, rows=T, columns=S, num_heads=H):
         {"num_buckets": 2},
         {"num_buckets": 1, "bidirectional": False},
         {"max_distance": 8},
-        {"max_distance": 0},
     ],
 )
 def test_impossible_buckets_are_errors(options):

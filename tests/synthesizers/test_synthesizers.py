@@ -11,25 +11,10 @@ import reference
 from arrays import normal
 from assertions import close
 from backend import numpy
-from cases import D, H, K, N, T, each_case, shared
-from keras import ops
+from cases import D, H, K, N, T
 
 from keras_synth.layers import SyntheticAttention
 from keras_synth.synthesizers import get
-
-
-@each_case
-def test_keys_are_as_wide_as_promised(case):
-    synthesizer = shared(case).synthesizer
-    keys = synthesizer.project_keys(ops.convert_to_tensor(normal(2, T, D)))
-    groups = synthesizer.head_groups()
-    keys = keys if len(groups) > 1 else (keys,)
-    for group, own in zip(groups, keys, strict=True):
-        if group.key_dim == 0:
-            assert own is None
-        else:
-            heads = group.num_key_value_heads or group.num_heads
-            assert own.shape == (2, T, heads, group.key_dim)
 
 
 def test_the_factors_of_factorized_dense_are_near_the_root():
