@@ -1,6 +1,7 @@
 """Plain forms of attention, and common code of mixers."""
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
 
@@ -26,57 +27,51 @@ def called(mixer: Mixer, mix: Callable[[Call], Tensor]) -> Callable:
 
     `mix` is a function of a `Call` whose padding masks are floats, 0 or 1.
     """
+    signature = inspect.signature(Mixer.call)
 
-    def call(
-        query,
-        value=None,
-        key=None,
-        mask=None,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-        attention_mask=None,
-        attention_bias=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        training=None,
-    ):
+    def call(*args, **kwargs):
+        bound = signature.bind(mixer, *args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        query, value, key = (given[x] for x in ("query", "value", "key"))
         source = query if value is None else value
         key = source if key is None else key
         known = None not in (*query.shape[1:], *source.shape[1:])
-        if return_attention_scores or not known or len(query.shape) != 3:
+        with_scores = given["return_attention_scores"]
+        if with_scores or not known or len(query.shape) != 3:
             raise ValueError(
                 "A plain mixer needs tensors (batch, length, features) of "
                 "known length, and returns no attention scores. Received: "
                 f"query.shape={query.shape} at {mixer.path}, "
-                f"return_attention_scores={return_attention_scores}"
+                f"return_attention_scores={with_scores}"
             )
+        tensors = {"query": query, "value": source, "key": key}
         of_query, *of_source = (  # like Keras for layers
-            keras_mask(x) if own is None else own
-            for x, own in (
-                (query, query_mask),
-                (source, value_mask),
-                (key, key_mask),
-            )
+            keras_mask(x)
+            if given[f"{name}_mask"] is None
+            else given[f"{name}_mask"]
+            for name, x in tensors.items()
         )
         if value is None:
-            of_source.append(mask)
-        if is_padding(attention_mask, query):
-            axes = tuple(range(1, len(attention_mask.shape) - 1))
-            of_source.append(ops.squeeze(attention_mask, axes))
-            attention_mask = None
-        pairs = _of_pairs(attention_mask)
-        masks = AttentionMask(
-            queries=_as_numbers(of_query, mask),
-            keys=_as_numbers(*of_source),
-            pairs=None if pairs is None else ops.cast(pairs, "bool"),
-            causal=bool(use_causal_mask),
-        )
-        tensors = map(_unmasked, (query, source, key))
-        bias = attention_bias
+            of_source.append(given["mask"])
+        pairs, bias = given["attention_mask"], given["attention_bias"]
+        if is_padding(pairs, query):
+            axes = tuple(range(1, len(pairs.shape) - 1))
+            of_source.append(ops.squeeze(pairs, axes))
+            pairs = None
+        if pairs is not None:  # (T, S), (B, T, S) or (B, H, T, S)
+            pairs = pairs[None, None] if len(pairs.shape) == 2 else pairs
+            pairs = pairs[:, None] if len(pairs.shape) == 3 else pairs
+            pairs = ops.cast(pairs, "bool")
         if bias is not None:
             bias = bias[(None,) * (4 - len(bias.shape))]
-        return mix(Call(*tensors, masks, bias))
+        masks = AttentionMask(
+            queries=_as_numbers(of_query, given["mask"]),
+            keys=_as_numbers(*of_source),
+            pairs=pairs,
+            causal=bool(given["use_causal_mask"]),
+        )
+        return mix(Call(*map(_unmasked, tensors.values()), masks, bias))
 
     return call
 
@@ -91,13 +86,6 @@ def _as_numbers(*masks):
     given = {id(mask): mask for mask in masks if mask is not None}
     numbers = [ops.cast(ops.cast(x, "bool"), "float32") for x in given.values()]
     return functools.reduce(ops.multiply, numbers) if numbers else None
-
-
-def _of_pairs(x):
-    """A mask `(T, S)`, `(B, T, S)` or `(B, H, T, S)` with four axes."""
-    if x is not None and len(x.shape) == 2:
-        return x[None, None]
-    return x if x is None or len(x.shape) == 4 else x[:, None]
 
 
 def zero_padding(x, mask):

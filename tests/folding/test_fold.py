@@ -202,6 +202,12 @@ def test_custom_classes_are_folded_like_none_of_ours(cls, kind):
     block = SynthesizerEncoder(8, heads, synthesizer=layer, max_length=N)
     for one in (layer, block):
         close(keras_synth.fold(randomized(one), T)(x), one(x), 2e-5)
+    if cls is _OneRow:  # all that reads no token has a plain form
+        close(keras_synth.fold(layer, T, plain=True)(x), layer(x), 2e-5)
+    else:
+        words = rf"plain_layer\.register\({cls.__name__}"
+        with pytest.raises(ValueError, match=words):
+            keras_synth.fold(layer, T, plain=True)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from cases import UNLIKE, H, K, N, T, layers_that, made, randomized
 from small_tasks import SIZES, VOCABULARY, task
 
 import keras_synth
-from keras_synth import mixers, models, synthesizers
+from keras_synth import mixers, models
 from keras_synth.layers import (
     SynthesizerDecoder,
     SynthesizerEncoder,
@@ -391,13 +391,6 @@ def test_a_file_is_read_where_this_package_is_not(tmp_path):
 # --- refusals -----------------------------------------------------------------
 
 
-@keras.saving.register_keras_serializable(package="tests_plain")
-class _Clipped(synthesizers.DotProductSynthesizer):
-    def call(self, *args, **kwargs):
-        logits = super().call(*args, **kwargs).materialize()
-        return keras_synth.logits.Logits(bias=keras.ops.tanh(logits))
-
-
 def test_what_has_no_plain_form_is_named():
     for kind in ("causal_lm", "seq2seq_lm"):
         with pytest.raises(ValueError, match=r"cache.*`backbone`"):
@@ -406,10 +399,6 @@ def test_what_has_no_plain_form_is_named():
     classifier.quantize("int8")
     with pytest.raises(ValueError, match="before `quantize`"):
         keras_synth.fold(classifier, plain=True)
-    clipped = SyntheticAttention(H, K, synthesizer=_Clipped(H, K))
-    clipped(X)
-    with pytest.raises(ValueError, match=r"plain_layer\.register\(_Clipped"):
-        keras_synth.fold(clipped, T, plain=True)
     open_ended = keras.Sequential(
         [
             keras.Input((None, 8)),
