@@ -228,12 +228,10 @@ def _table(synthesizer, values, name, **options):
 
 def constant_logits(synthesizer, rows, columns):
     """Logits without tokens, float32 `(H, rows, columns)`."""
-    query, tables = ops.zeros((1, rows, 1)), []
-    for group in synthesizer.head_groups():
-        logits = group(query, length=columns).materialize()
-        shape = (group.num_heads, rows, columns)
-        tables.append(np.broadcast_to(ops.convert_to_numpy(logits)[0], shape))
-    return np.concatenate(tables)
+    query = ops.zeros((1, rows, 1))
+    logits = synthesizer(query, length=columns).materialize()
+    shape = (synthesizer.num_heads, rows, columns)
+    return np.broadcast_to(ops.convert_to_numpy(logits)[0], shape)
 
 
 def _check_positions(synthesizer, logits):

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_synth._backend.policies import inherit_settings
+from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.synthesizer import (
     DEFAULT_NAME,
     Synthesizer,
@@ -76,14 +78,20 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
 
     With `"heads(V=4, R=4)"` the first four heads compare tokens, and the other
     four attend by position. `"heads(4 * V + 4 * FR(rank=32))"` sets options of
-    a group. Heads of R need no keys. `SyntheticAttention` attends group by
-    group, so that there are no logits of all heads.
+    a group. Heads of R need no keys.
 
     Args:
         synthesizers: Sequence of synthesizers, in the order of their heads.
             Their default names are `"group_0"`, `"group_1"`, ... `H` is the sum
             of their `num_heads`.
         **kwargs: Arguments of `Synthesizer`.
+
+    Call arguments: those of `Synthesizer.call`; `keys` is the result of
+        `project_keys`.
+
+    Returns:
+        `Logits`: bias `(B or 1, H, T, S)`. `SyntheticAttention` does not use
+        it, because it attends group by group.
 
     Example:
 
@@ -117,6 +125,23 @@ class HeadGroupsSynthesizer(CompositeSynthesizer):
         """Returns the keys of each group, a tuple if there are several."""
         keys = tuple(group.project_keys(source) for group in self.synthesizers)
         return keys if len(keys) > 1 else keys[0]
+
+    def call(self, query, keys=None, *, start=0, length=None):
+        lengths, groups = self.lengths(query, start, length), self.synthesizers
+        keys = keys if isinstance(keys, tuple) else [keys] * len(groups)
+        tables = [
+            group.as_function(query)(
+                query, keys=own, start=start, length=lengths[1]
+            ).materialize()
+            for group, own in zip(groups, keys, strict=True)
+        ]
+        is_shared = all(table.shape[0] == 1 for table in tables)
+        batch = 1 if is_shared else ops.shape(query)[0]
+        tables = [
+            ops.broadcast_to(table, (batch, group.num_heads, *lengths))
+            for table, group in zip(tables, groups, strict=True)
+        ]
+        return Logits(bias=ops.concatenate(tables, axis=1))
 
 
 def checked_parts(synthesizers, whole):
