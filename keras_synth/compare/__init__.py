@@ -104,8 +104,7 @@ def run(
     wanted = runs.grid(variants, seeds, backends)
     with runs.locked(folder) as path:
         splits = train, validation, test
-        arrays = own.write(path, task.name, splits, batch_size)
-        comparison = runs.Comparison(
+        specs = runs.make_specs(
             task,
             {
                 "epochs": epochs,
@@ -115,13 +114,14 @@ def run(
                     own.digest_of_script(script[0]), *script[1:]
                 ),
             },
-            arrays,
+            own.write(path, task.name, splits, batch_size),
             path,
+            wanted,
             shlex.join(["python", *sys.argv]),
             callbacks=callbacks,
             script=script,
         )
-        failed = runs.run_all(comparison, wanted, resume, jobs, ray, gpus)
+        failed = runs.run_all(specs, path, resume, jobs, ray, gpus)
     if len(failed) == len(wanted):
         cause = failed[0].rpartition("\n")[2]
         raise RuntimeError(

@@ -183,20 +183,22 @@ def _train(given):
     wanted = runs.grid(given.variants, given.seeds, given.backends)
     with runs.locked(given.output) as folder:
         arrays = data.prepare(task, settings, source, folder / "data", print)
-        task.batches(arrays, settings, 0)  # raises if there are too few
-        comparison = runs.Comparison(
+        # Raises if there are too few.
+        task.batches(data.read_arrays(arrays), settings, 0)
+        specs = runs.make_specs(
             task,
             settings,
             arrays,
             folder,
+            wanted,
             shlex.join(["keras-synth", *sys.argv[1:]]),
             presets,
             given.callbacks,
             preset=given.command == "train",
         )
         failed = runs.run_all(
-            comparison,
-            wanted,
+            specs,
+            folder,
             given.resume,
             given.jobs,
             given.ray,

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 
 import keras_synth
-from keras_synth.compare.data import SPLITS, read_arrays, write_arrays
+from keras_synth.compare.data import SPLITS, write_arrays
 from keras_synth.compare.files import digest, digest_of_files
 from keras_synth.compare.task import Score, Task
 from keras_synth.training import EpochBatches
@@ -196,7 +196,7 @@ def digest_of_script(path):
 
 
 def write(folder, name, splits, batch_size):
-    """Writes arrays for all runs, and reads them."""
+    """Writes arrays for all runs; returns the path of the file."""
     splits = [*map(_flat, splits, SPLITS)]
     for split, arrays in zip(SPLITS, splits, strict=True):
         counts = {len(x) for x in arrays.values()}
@@ -213,7 +213,7 @@ def write(folder, name, splits, batch_size):
         )
     path = pathlib.Path(folder, "data", f"{name}.npz")
     write_arrays(path, splits, {"baseline": None})
-    return read_arrays(path)
+    return path
 
 
 def _flat(examples, split):

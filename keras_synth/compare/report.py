@@ -160,19 +160,17 @@ def _versions(content):
 
 
 def _validation(content):
-    """The heading of the validation figure, or the loss, and its values.
+    """The heading of the validation figure, and its values.
 
     They have the scale of the score if it is the same metric.
     """
-    history, score = content["result"]["history"], content["score"]
-    names = [x for x in history if x.startswith("val_")]
-    name = min(names, key=lambda x: x == "val_loss")
-    heading, values = name.replace("val_", "validation "), history[name]
+    name, score = content["validation"], content["score"]
+    heading, values = name, content["result"]["history"][f"val_{name}"]
     # The score of words is named "accuracy over words".
-    if score["name"].startswith(name.removeprefix("val_")):
-        heading = ", ".join(filter(None, (heading, score["unit"])))
+    if score["name"].startswith(name):
+        heading = ", ".join(filter(None, (name, score["unit"])))
         values = [score["scale"] * x for x in values]
-    return heading, values
+    return f"validation {heading}", values
 
 
 def summary(results):

@@ -14,19 +14,21 @@ import time
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 
 from keras_synth.compare import own
-from keras_synth.compare.data import Arrays
-from keras_synth.compare.files import digest, writing
+from keras_synth.compare.data import read_arrays
+from keras_synth.compare.files import digest, digest_of_files, writing
+from keras_synth.compare.task import Score
 from keras_synth.version import __version__
 
 BACKENDS = ("jax", "tensorflow", "torch")
 LAST_LINES = 5  # of a failed run's error, or of its log
 # Files of `writing`, and folders of presets, after a process was killed.
 LEFT_OVER = (".*-????????-partial", ".????????.partial")
+LONGEST = 100  # letters of a variant in names of files
 RAY_RETRIES = 3  # of a run whose machine died
 
 
@@ -41,96 +43,85 @@ class Run(NamedTuple):
         return f"{self.variant}, seed {self.seed}, {self.backend}"
 
 
-class Comparison(NamedTuple):
-    """The common data of all runs.
+def make_specs(
+    task,
+    settings,
+    arrays,
+    folder,
+    wanted,
+    command,
+    presets=None,
+    callbacks=None,
+    preset=False,
+    script=None,
+):
+    """Returns the dictionaries for the processes of runs, by run.
 
-    Attributes:
-        arrays: `Arrays` of all runs.
+    Args:
+        task: `Task`.
+        settings: Dictionary.
+        arrays: Path of the arrays of all runs.
         folder: Path for all files.
+        wanted: Runs.
+        command: String.
         presets: Digests of initial presets, by variant and seed.
         callbacks: Optional string, `"module:function"`.
         preset: Whether the only model is saved, in `folder / "preset"`.
         script: Tuple of arguments of `ScriptTask`, or `None`.
     """
-
-    task: Any
-    settings: dict
-    arrays: Arrays
-    folder: pathlib.Path
-    command: str
-    presets: dict | None = None
-    callbacks: str | None = None
-    preset: bool = False
-    script: tuple | None = None
-
-    def identity(self, run):
-        """The identity of a run: contents and versions, but not paths."""
-        settings = {k: x for k, x in self.settings.items() if k != "init"}
-        return {
-            "task": self.task.name,
+    data, folder = digest_of_files([arrays]), folder.absolute()
+    common = {
+        "score": task.score(settings)._asdict(),
+        "validation": task.validation,
+        "baseline": read_arrays(arrays).notes["baseline"],
+        "command": command,
+    }
+    specs = {}
+    for run in wanted:
+        code = own.digest_of_code("" if script else run.variant, callbacks)
+        # Contents and versions, but no paths.
+        identity = {
+            "task": task.name,
             **run._asdict(),
-            "settings": settings,
-            "data": self.arrays.digest,
-            "start": self.presets[run[:2]] if self.presets else "",
-            "code": own.digest_of_code(
-                "" if self.script else run.variant, self.callbacks
-            ),
+            "settings": {k: x for k, x in settings.items() if k != "init"},
+            "data": data,
+            "start": presets[run[:2]] if presets else "",
+            "code": code,
             "versions": versions(run.backend),
         }
-
-    def spec(self, run):
-        """Returns the dictionary for the process of a run."""
-        identity = self.identity(run)
-        key = digest(identity)
         start = digest({**identity, "backend": "", "versions": ""})
-        slug = re.sub(r"[^\w+.-]+", "_", run.variant).strip("_")
-        name = f"{slug}-seed{run.seed}-{run.backend}-{key[:8]}"
-        folder, preset = self.folder.absolute(), ""
-        if self.preset:
-            preset = str(folder / "preset")
-        elif self.task.keeps:
-            preset = str(folder / "presets" / name)
-        return {
-            **identity,
+        slug = re.sub(r"[^\w+.-]+", "_", run.variant).strip("_")[:LONGEST]
+        name = f"{slug}-seed{run.seed}-{run.backend}-{digest(identity)[:8]}"
+        where = f"presets/{name}" if task.keeps else ""
+        where = "preset" if preset else where
+        specs[run] = {
+            **run._asdict(),
+            "task": task.name,
+            "settings": settings,
+            "command": command,
             "name": name,
-            "settings": self.settings,
-            "data": str(self.arrays.path.absolute()),
+            "arrays": str(arrays.absolute()),
             "weights": str(folder / "initial" / f"{start}.npz"),
-            "preset": preset,
+            "preset": str(folder / where) if where else "",
             "result": str(folder / "runs" / f"{name}.json"),
             "log": str(folder / "logs" / f"{name}.txt"),
-            "callbacks": self.callbacks,
+            "callbacks": callbacks,
             "callback_folder": str(folder / "callbacks" / name),
             "folder": os.getcwd(),  # of users' modules
-            "command": self.command,
-            "script": self.script,
+            "script": script,
+            "record": {**identity, **common},  # in the file of the result
         }
+    return specs
 
-    def is_done(self, run):
-        """Whether the result, and the preset if one is saved, exist.
 
-        The preset of another run of `keras-synth train` does not count.
-        """
-        spec = self.spec(run)
-        paths = filter(None, (spec["result"], spec["preset"]))
-        if not all(map(os.path.exists, paths)):
-            return False
-        if not self.preset:
-            return True
-        card = pathlib.Path(spec["preset"], "README.md")
-        return card.is_file() and spec["name"] in card.read_text("utf-8")
+def is_done(spec):
+    """Whether the result, and the preset if one is saved, exist.
 
-    def write(self, run, result):
-        """Writes the result of a run atomically."""
-        content = {
-            **self.identity(run),
-            "score": self.task.score(self.settings)._asdict(),
-            "baseline": self.arrays.notes["baseline"],
-            "command": self.command,
-            "result": result,
-        }
-        with writing(self.spec(run)["result"]) as file:
-            json.dump(content, file, indent=1)
+    The preset of another run of `keras-synth train` does not count.
+    """
+    card = pathlib.Path(spec["preset"], "README.md")
+    is_saved = card.is_file() and spec["name"] in card.read_text("utf-8")
+    return os.path.exists(spec["result"]) and (is_saved or not spec["preset"])
 
 
 def versions(backend):
@@ -203,8 +194,8 @@ def locked(folder):
         yield folder
 
 
-def run_all(comparison, wanted, resume, jobs=1, ray=None, gpus=0):
-    """Executes all runs without a result, and reports all results.
+def run_all(specs, folder, resume, jobs=1, ray=None, gpus=0):
+    """Executes all specs without a result, and reports all results.
 
     Returns the errors of failed runs, strings.
     """
@@ -217,10 +208,10 @@ def run_all(comparison, wanted, resume, jobs=1, ray=None, gpus=0):
             "Only runs on Ray have a number of GPUs. Without it they use what "
             f"CUDA_VISIBLE_DEVICES shows. Received: {gpus} and no Ray address"
         )
-    console, folder = Console(stderr=True), comparison.folder
-    todo = [x for x in wanted if not comparison.is_done(x)]
-    if len(todo) < len(wanted):
-        done = f"{len(wanted) - len(todo)} of {len(wanted)}"
+    console = Console(stderr=True)
+    todo = {run: x for run, x in specs.items() if not is_done(x)}
+    if len(todo) < len(specs):
+        done = f"{len(specs) - len(todo)} of {len(specs)}"
         if not resume:
             raise ValueError(
                 f"{folder} already has results of these runs. Pass --resume to "
@@ -228,23 +219,23 @@ def run_all(comparison, wanted, resume, jobs=1, ray=None, gpus=0):
                 "runs"
             )
         console.print(f"{done} are done")
-    if comparison.callbacks:
-        own.callbacks(comparison.callbacks, comparison.spec(wanted[0]))
+    first = next(iter(specs.values()))
+    if first["callbacks"]:
+        own.callbacks(first["callbacks"], first)
     launcher = functools.partial(locally, jobs=jobs)
     if ray:
         launcher = functools.partial(on_ray, address=ray, gpus=gpus)
-    failed = complete(comparison, todo, launcher, console)
-    if len(failed) < len(wanted):
+    failed = complete(todo, launcher, console)
+    if len(failed) < len(specs):
         report(folder)
     return failed
 
 
-def complete(comparison, todo, launcher, console):
-    """Executes runs by a launcher; returns the errors of failed ones."""
+def complete(specs, launcher, console):
+    """Executes specs by a launcher; returns the errors of failed runs."""
     from rich import progress  # here, so that commands start faster
 
     failed, began = [], time.monotonic()
-    score = comparison.task.score(comparison.settings)
     columns = [
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
@@ -254,7 +245,7 @@ def complete(comparison, todo, launcher, console):
     ]
     say = functools.partial(console.print, highlight=False, markup=False)
     with progress.Progress(*columns, console=console) as shown:
-        whole = shown.add_task("all runs", total=len(todo), note="")
+        whole = shown.add_task("all runs", total=len(specs), note="")
         lines: dict = {}
 
         def emit(run, event):
@@ -262,7 +253,6 @@ def complete(comparison, todo, launcher, console):
                 lines[run] = shown.add_task(str(run), total=None, note="")
             shown.update(lines[run], **event)
 
-        specs = {run: comparison.spec(run) for run in todo}
         # If it is stopped, it ends all processes.
         with contextlib.closing(launcher(specs, emit)) as ended:
             for count, (run, result) in enumerate(ended, 1):
@@ -275,12 +265,15 @@ def complete(comparison, todo, launcher, console):
                     failed.append(f"{run} {error}")
                     say(failed[-1], style="red")
                 else:
-                    comparison.write(run, found)
+                    record = {**specs[run]["record"], "result": found}
+                    with writing(specs[run]["result"]) as file:
+                        json.dump(record, file, indent=1)
+                    score = Score(**record["score"])
                     say(f"{run}: {score.text(found['score'])}")
-                if count == 1 and len(todo) > 1:
-                    seconds = (time.monotonic() - began) * (len(todo) - 1)
+                if count == 1 and len(specs) > 1:
+                    seconds = (time.monotonic() - began) * (len(specs) - 1)
                     say(
-                        f"The other {len(todo) - 1} runs need about "
+                        f"The other {len(specs) - 1} runs need about "
                         f"{seconds / 60:.1f} minutes, one at a time"
                     )
                 shown.advance(whole)

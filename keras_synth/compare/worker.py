@@ -146,11 +146,11 @@ def _in_numpy(x):
 
 
 def train(spec, emit):
-    """Trains a model by a spec of `Comparison`; returns its result."""
+    """Trains a model by a spec of `make_specs`; returns its result."""
     settings, seed = spec["settings"], spec["seed"]
     keras.utils.set_random_seed(seed)
     keras.config.set_dtype_policy(settings.get("dtype_policy", "float32"))
-    arrays = read_arrays(spec["data"])
+    arrays = read_arrays(spec["arrays"])
     variant = spec["variant"]
     if spec["script"]:
         task = own.ScriptTask(*spec["script"])

@@ -66,9 +66,10 @@ def test_results_are_used_again_only_with_resume(compared):
 def test_a_trained_model_is_a_run_of_a_comparison(tmp_path):
     words = [*SIZES, "--output", tmp_path]
     pairs = ["--task", "pairs"]
-    status, _, err = run("train", *pairs, "--variant", "R", *words)
+    name = " + ".join(f"R(gain={i})" for i in range(1, 26))  # a long one
+    status, _, err = run("train", *pairs, "--variant", name, *words)
     assert status == 0, err
-    words += ["--variants", "R", "--resume"]
+    words += ["--variants", name, "--resume"]
     status, _, err = run("compare", *pairs, *words, execute=None)
     assert status == 0, err
     assert "1 of 1 are done" in err
@@ -87,7 +88,7 @@ def test_results_of_other_versions_do_not_count(compared, monkeypatch):
     words = [*PAIRS, "--variants", "V", "--seeds", "0", "--resume"]
     status, _, _ = run(*words, "--output", folder, execute=count)
     assert status == 1
-    assert [x["versions"]["keras_synth"] for x in done] == ["99"]
+    assert [x["record"]["versions"]["keras_synth"] for x in done] == ["99"]
 
 
 @pytest.mark.once
@@ -513,6 +514,7 @@ def result(variant, seed, score, **changes):
             "unit": "%",
             "higher_is_better": True,
         },
+        "validation": "loss",
         "baseline": {"name": "the majority", "score": 0.5},
         "command": "keras-synth compare --variants '<b>'",
         "result": {
@@ -546,8 +548,9 @@ def test_the_error_is_that_of_the_mean():
     ],
 )
 def test_the_validation_has_the_scale_of_the_same_metric(name, heading, value):
-    content = result("V", 0, 0.8)
-    content["result"]["history"]["val_accuracy"] = [0.5, 0.6765]
+    content = result("V", 0, 0.8, validation="accuracy")
+    history = {"val_auc": [0.5, 0.7], "val_accuracy": [0.5, 0.6765]}
+    content["result"]["history"] = history
     unit = "%" if name == "accuracy" else ""
     content["score"] |= {"name": name, "unit": unit}
     assert report.summary([content])[heading][0] == value

@@ -33,7 +33,7 @@ def made_up(spec, emit=lambda event: None, processes=None):
     time.sleep(0.01)
     return {
         "score": rng.random(),
-        "history": {"loss": [1.0], "val_loss": [rng.random()]},
+        "history": {"loss": [1.0], "val_accuracy": [rng.random()]},
         "losses": [[1, 1.0]],
         "train_seconds": 1.0,
     }
