@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from keras_synth.datasets import words
 from keras_synth.datasets.words import (
     ENTITIES,
@@ -12,6 +10,7 @@ from keras_synth.datasets.words import (
     check_integers,
     check_rates,
     fill,
+    new_rng,
     pick,
     shuffled,
 )
@@ -72,7 +71,7 @@ def generated_reviews(
         max_sentences=(max_sentences, min_sentences),
     )
     check_rates(hard_fraction=hard_fraction)
-    rng = np.random.default_rng(seed)
+    rng = new_rng(seed)
     num_pairs = min(round(num_examples * hard_fraction / 2), num_examples // 2)
     examples = []  # (text, label)
     for index in range(num_examples - num_pairs):
@@ -169,7 +168,7 @@ def generated_pairs(
         num_topics=(num_topics, 2, len(TOPICS)),
         words_per_topic=(words_per_topic, 1, len(TOPICS[0])),
     )
-    rng = np.random.default_rng(seed)
+    rng = new_rng(seed)
     topics = [topic[:words_per_topic] for topic in TOPICS[:num_topics]]
     examples: list[tuple[str, str, int]] = []
     while len(examples) < num_examples:
@@ -222,7 +221,7 @@ def generated_entities(num_examples: int, seed: int = 0) -> tuple[Any, ...]:
     ```
     """
     check_integers(num_examples=(num_examples, 1))
-    rng = np.random.default_rng(seed)
+    rng = new_rng(seed)
     sentences, labels = [], []
     for _ in range(num_examples):
         tokens, tags = _clause(rng)

@@ -8,6 +8,7 @@ import numpy as np
 from keras_synth.datasets.words import (
     check_integers,
     check_rates,
+    new_rng,
     shuffled,
 )
 from keras_synth.types import Tensor
@@ -114,7 +115,7 @@ def generated_graphs(
     check_integers(
         num_examples=(num_examples, 1), max_extra_nodes=(max_extra_nodes, 1)
     )
-    rng = np.random.default_rng(seed)
+    rng = new_rng(seed)
     examples: list[Any] = []
     while len(examples) < num_examples:
         examples += _two_graphs(rng, rng.integers(max_extra_nodes + 1))
@@ -195,7 +196,7 @@ def generated_communities(
             "within must be above 0, or communities have no edges. Received: "
             f"{within!r}"
         )
-    rng = np.random.default_rng(seed)
+    rng = new_rng(seed)
     shape = num_examples, num_nodes
     communities = rng.integers(num_communities, size=shape, dtype="int32")
     same = communities[:, :, None] == communities[:, None]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_synth.datasets.words import check_integers
+from keras_synth.datasets.words import check_integers, new_rng
 
 _OPERATOR_RATE = 0.25  # of arguments above the last level
 _SHORTEST = 4  # tokens: an operator, two digits and the end
@@ -73,9 +73,9 @@ def generated_listops(
         max_depth=(max_depth, 2),
         max_args=(max_args, 2),
         min_length=(min_length, 1),
-        max_length=(max_length, _SHORTEST),
+        max_length=(max_length, max(_SHORTEST, min_length)),
     )
-    draw = _numbers(np.random.default_rng(seed)).__next__
+    draw = _numbers(new_rng(seed)).__next__
     values: dict[str, int] = {}
     for _ in range(num_examples):
         for _ in range(_PATIENCE):

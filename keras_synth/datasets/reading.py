@@ -4,7 +4,6 @@ import contextlib
 import csv
 import gzip
 import io
-import itertools
 import json
 import re
 import zlib
@@ -232,34 +231,26 @@ def _columns(path, table, text, label, skip_empty):
             f"{path}: `text` and `label` must be different columns. Received: "
             f"text={text!r}, label={label!r}"
         )
-    table = table[[*sides, *answers]]
-    blank = table.isna() | table.map(_is_blank).astype(bool)
-    if blank.any(axis=None):
-        if not skip_empty:
-            row, column = np.argwhere(blank.to_numpy())[0]
-            raise ValueError(
-                f"{path}: row {row + 1} has no {table.columns[column]!r}. Fill "
-                "it in, or omit such rows with skip_empty=True (in a command "
-                f"--skip-empty). Received: {int(blank.any(axis=1).sum())} such "
-                "rows"
-            )
-        table = table[~blank.any(axis=1)]
-    if not len(table):
-        raise ValueError(f"{path} must have at least one row. Received: 0 rows")
-    nested = [
-        x for name in sides for x in table[name] if isinstance(x, (dict, list))
-    ]
+    names = [*sides, *answers]
+    columns = _complete(
+        path,
+        [table[name].tolist() for name in names],
+        skip_empty,
+        lambda row, column: f"{path}: row {row + 1} has no {names[column]!r}",
+    )
+    texts, columns = columns[: len(sides)], columns[len(sides) :]
+    nested = [x for side in texts for x in side if isinstance(x, (dict, list))]
     if nested:  # of JSON
         raise ValueError(
             f"{path}: texts must be strings. Received: {nested[0]!r:.60}"
         )
-    texts = [table[name].astype(str).tolist() for name in sides]
-    texts = tuple(texts) if len(texts) > 1 else texts[0]
+    texts = tuple([*map(str, side)] for side in texts)
+    texts = texts if len(texts) > 1 else texts[0]
     if not answers:
         return texts
     if len(answers) > 1:
-        return texts, table[answers].to_numpy().tolist()
-    labels = [str(x).strip() for x in table[answers[0]]]
+        return texts, [[*map(str, row)] for row in zip(*columns, strict=True)]
+    labels = [str(x).strip() for x in columns[0]]
     # `int` would accept these names: 1_2, 007.
     named = any("_" in x or re.match(r"0\d", x) for x in labels)
     numbers = None if named else _numbers(labels)
@@ -275,8 +266,30 @@ def _numbers(labels):
     return None
 
 
+def _complete(path, columns, skip_empty, words):
+    """The columns without rows that lack a text, with at least one other.
+
+    `words(row, column)` say what is missing.
+    """
+    rows = [*zip(*columns, strict=True)]
+    blank = [[*map(_is_blank, row)] for row in rows]
+    out = [any(row) for row in blank]
+    if any(out) and not skip_empty:
+        row = out.index(True)
+        raise ValueError(
+            f"{words(row, blank[row].index(True))}. Fill it in, or omit such "
+            "rows with skip_empty=True (in a command --skip-empty). Received: "
+            f"{sum(out)} such rows"
+        )
+    kept = [row for row, is_out in zip(rows, out, strict=True) if not is_out]
+    if not kept:
+        raise ValueError(f"{path} must have at least one row. Received: 0 rows")
+    return [[*column] for column in zip(*kept, strict=True)]
+
+
 def _is_blank(field):
-    return not str(field).strip()
+    """Whether a field is missing (`None` or NaN) or empty."""
+    return field is None or field != field or not str(field).strip()
 
 
 def _folders_in(path):
@@ -294,24 +307,18 @@ def _folders(path, skip_empty):
         for file in sorted(x for x in folder.iterdir() if x.is_file())
         if not file.name.startswith(".")
     ]
-    found = []
-    for file in files:
-        text = _open(file)
-        if not _is_blank(text):
-            found.append((text, file.parent.name))
-        elif not skip_empty:
-            raise ValueError(
-                f"{file} must contain a text. Write one, or omit such files "
-                "with skip_empty=True (in a command --skip-empty). Received: "
-                f"{text!r:.20}"
-            )
-    if len({label for _, label in found}) < 2:
+    texts, labels = _complete(
+        path,
+        [[_open(file) for file in files], [x.parent.name for x in files]],
+        skip_empty,
+        lambda row, _: f"{files[row]} has no text",
+    )
+    if len({*labels}) < 2:
         raise ValueError(
             f"{path} must have a folder for each class, with files in at least "
-            f"two of them. Received: {len(found)} files"
+            f"two of them. Received: {len(labels)} files"
         )
-    texts, labels = zip(*found, strict=True)
-    return list(texts), list(labels)
+    return texts, labels
 
 
 def lines_of(text: str) -> list[str]:
@@ -328,26 +335,19 @@ def _parallel_lines(paths, skip_empty):
         [line.removesuffix("\n") for line in lines_of(_open(path))]
         for path in paths
     ]
-    pairs = [*itertools.zip_longest(*sides)]
-    blank = [None in pair or any(map(_is_blank, pair)) for pair in pairs]
-    if any(blank) and not (skip_empty and len({*map(len, sides)}) == 1):
+    if len(sides[0]) != len(sides[1]):
         raise ValueError(
-            f"{paths[0]} and {paths[1]} must have the same number of lines, "
-            "with a text on each; skip_empty=True (in a command --skip-empty) "
-            f"omits pairs without. Received: {len(sides[0])} and "
-            f"{len(sides[1])} lines, the first without a text is line "
-            f"{blank.index(True) + 1}"
+            f"{paths[0]} and {paths[1]} must have the same number of lines. "
+            f"Received: {len(sides[0])} and {len(sides[1])} lines"
         )
-    kept = [
-        pair for pair, is_out in zip(pairs, blank, strict=True) if not is_out
-    ]
-    if not kept:
-        raise ValueError(
-            f"{paths[0]} and {paths[1]} must have at least one pair of texts. "
-            "Received: 0 pairs"
+    return tuple(
+        _complete(
+            paths[0],
+            sides,
+            skip_empty,
+            lambda row, side: f"{paths[side]}: line {row + 1} has no text",
         )
-    firsts, seconds = zip(*kept, strict=True)
-    return list(firsts), list(seconds)
+    )
 
 
 def _conllu(path):

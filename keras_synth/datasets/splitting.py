@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_synth.datasets.words import new_rng
+
 
 def train_validation_split(
     texts: Any, labels: Any, validation_fraction: float = 0.1, seed: int = 0
@@ -59,7 +61,7 @@ def train_validation_split(
             "There must be two distinct texts: one for training, one for "
             f"validation. Received: {len(numbers)}"
         )
-    rng = np.random.default_rng(seed)
+    rng = new_rng(seed)
     held_out: np.ndarray = np.zeros(len(numbers), bool)
     for rows in _classes(labels):
         distinct, counts = np.unique(copies[rows], return_counts=True)

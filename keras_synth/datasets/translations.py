@@ -2,10 +2,8 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from keras_synth.datasets import words
-from keras_synth.datasets.words import check_integers, pick
+from keras_synth.datasets.words import check_integers, new_rng, pick
 
 
 def generated_translations(count: int, seed: int = 0) -> tuple[Any, ...]:
@@ -50,7 +48,7 @@ def generated_translations(count: int, seed: int = 0) -> tuple[Any, ...]:
     ```
     """
     check_integers(count=(count, 1))
-    rng = np.random.default_rng(seed)
+    rng = new_rng(seed)
     translations: dict[str, str] = {}
     while len(translations) < count:
         source, target = _sentence(rng)

@@ -6,7 +6,7 @@ from importlib import resources
 
 import numpy as np
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_number, check_positive
 
 _WORDS = tomllib.loads(
     (resources.files(__package__) / "words.toml").read_text(encoding="utf-8")
@@ -52,6 +52,11 @@ COUNTERS, ENDINGS, DETERMINERS, PATTERNS = (
     _LANGUAGE[name]
     for name in ("counters", "endings", "determiners", "patterns")
 )
+
+
+def new_rng(seed):
+    """Returns a generator of random numbers, or raises."""
+    return np.random.default_rng(check_number("seed", seed))
 
 
 def pick(rng, options):

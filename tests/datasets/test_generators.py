@@ -63,6 +63,13 @@ def test_a_count_must_be_a_positive_integer(generate, count):
         generate(count)
 
 
+@pytest.mark.parametrize("generate", GENERATORS)
+@pytest.mark.parametrize("seed", [-1, 1.5])
+def test_a_seed_must_be_a_non_negative_integer(generate, seed):
+    with pytest.raises(ValueError, match=f"non-negative integer.*={seed!r}"):
+        generate(10, seed=seed)
+
+
 WRONG = {
     datasets.generated_reviews: [
         ("min_sentences", {"min_sentences": 0}),
@@ -84,6 +91,7 @@ WRONG = {
         ("max_depth must be at least 2", {"max_depth": 1}),
         ("max_args must be at least 2", {"max_args": 1}),
         ("max_length must be at least 4", {"max_length": 3}),
+        ("max_length must be at least 9", {"min_length": 9, "max_length": 8}),
     ],
     datasets.generated_graphs: [("max_extra_nodes", {"max_extra_nodes": 0})],
     datasets.generated_communities: [

@@ -43,9 +43,9 @@ def test_columns_have_numbers_without_a_header(tmp_path):
 
 
 def test_json_lines_can_have_several_labels(tmp_path):
-    line = '{"text": "a", "one": "b", "two": "c"}\n'
+    line = '{"text": "a", "one": "b", "two": 3}\n'
     path = write(tmp_path / "a.jsonl", line)
-    assert datasets.read(path, label=["one", "two"]) == (["a"], [["b", "c"]])
+    assert datasets.read(path, label=["one", "two"]) == (["a"], [["b", "3"]])
     assert datasets.read(path, label=None) == ["a"]
 
 
@@ -82,7 +82,7 @@ def test_two_files_have_parallel_lines(tmp_path):
     two = write(tmp_path / "a.de", "c\nd\n")
     assert datasets.read([one, two]) == (["a", "b"], ["c", "d"])
     write(two, "c\n")
-    with pytest.raises(ValueError, match=r"2 and 1 lines.*is line 2"):
+    with pytest.raises(ValueError, match="2 and 1 lines"):
         datasets.read([one, two])
     for paths in ([], [one], [one, two, one]):
         with pytest.raises(ValueError, match="two paths for `lines`"):
@@ -136,11 +136,11 @@ def test_empty_fields_are_errors_or_left_out(tmp_path):
         write(tmp_path / "a.en", "a\n\nb\n"),
         write(tmp_path / "a.de", "c\nd\ne"),
     )
-    with pytest.raises(ValueError, match="without a text is line 2"):
+    with pytest.raises(ValueError, match=r"a\.en: line 2 has no text"):
         datasets.read(pair)
     assert datasets.read(pair, skip_empty=True) == (["a", "b"], ["c", "e"])
     write(pair[0], "\n\n\n")
-    with pytest.raises(ValueError, match="at least one pair"):
+    with pytest.raises(ValueError, match="at least one row"):
         datasets.read(pair, skip_empty=True)
     write(pair[0], "a\nb\n")
     with pytest.raises(ValueError, match="2 and 3 lines"):
@@ -148,7 +148,7 @@ def test_empty_fields_are_errors_or_left_out(tmp_path):
     for name in ("folder/a/1.txt", "folder/b/1.txt", "folder/b/2.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(tmp_path / name, "" if name.endswith("2.txt") else "text")
-    with pytest.raises(ValueError, match=r"2\.txt must contain a text"):
+    with pytest.raises(ValueError, match=r"2\.txt has no text"):
         datasets.read(tmp_path / "folder")
     found = datasets.read(tmp_path / "folder", skip_empty=True)
     assert found == (["text", "text"], ["a", "b"])
