@@ -21,6 +21,13 @@ def main():
 
         print(f"keras-synth {__version__}")
         return
-    from keras_synth.compare.command import run
+    try:
+        from keras_synth.compare.command import main as command
 
-    run()
+        status = command()
+    except KeyboardInterrupt:
+        print("\nStopped; --resume continues.", file=sys.stderr)
+        sys.exit(130)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # libraries may wait for their threads

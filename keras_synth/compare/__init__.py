@@ -103,7 +103,6 @@ def run(
     task = own.ScriptTask(*script)
     wanted = runs.grid(variants, seeds, backends)
     with runs.locked(folder) as path:
-        splits = train, validation, test
         specs = runs.make_specs(
             task,
             {
@@ -114,7 +113,7 @@ def run(
                     own.digest_of_script(script[0]), *script[1:]
                 ),
             },
-            own.write(path, task.name, splits, batch_size),
+            own.write(path, task.name, (train, validation, test)),
             path,
             wanted,
             shlex.join(["python", *sys.argv]),

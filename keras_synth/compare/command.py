@@ -2,7 +2,6 @@
 
 import argparse
 import difflib
-import os
 import pathlib
 import shlex
 import sys
@@ -183,8 +182,6 @@ def _train(given):
     wanted = runs.grid(given.variants, given.seeds, given.backends)
     with runs.locked(given.output) as folder:
         arrays = data.prepare(task, settings, source, folder / "data", print)
-        # Raises if there are too few.
-        task.batches(data.read_arrays(arrays), settings, 0)
         specs = runs.make_specs(
             task,
             settings,
@@ -244,15 +241,3 @@ def check_variant(name, task, settings):
         key_dim=settings["hidden_dim"] // heads,
         max_length=length,
     )
-
-
-def run():
-    """Runs the command, and ends the process."""
-    try:
-        status = main()
-    except KeyboardInterrupt:
-        print("\nStopped; --resume continues.", file=sys.stderr)
-        sys.exit(130)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)  # libraries may wait for their threads

@@ -195,7 +195,7 @@ def digest_of_script(path):
     return digest([*map(ast.unparse, code)])
 
 
-def write(folder, name, splits, batch_size):
+def write(folder, name, splits):
     """Writes arrays for all runs; returns the path of the file."""
     splits = [*map(_flat, splits, SPLITS)]
     for split, arrays in zip(SPLITS, splits, strict=True):
@@ -206,11 +206,6 @@ def write(folder, name, splits, batch_size):
                 "array, or a tuple or dictionary of arrays. Received: lengths "
                 f"{sorted(counts)}"
             )
-    if batch_size > len(splits[0]["y"]):
-        raise ValueError(
-            "batch_size must be at most the number of training examples, "
-            f"{len(splits[0]['y'])}. Received: batch_size={batch_size}"
-        )
     path = pathlib.Path(folder, "data", f"{name}.npz")
     write_arrays(path, splits, {"baseline": None})
     return path

@@ -57,6 +57,8 @@ def make_specs(
 ):
     """Returns the dictionaries for the processes of runs, by run.
 
+    It raises if there are too few examples.
+
     Args:
         task: `Task`.
         settings: Dictionary.
@@ -70,10 +72,12 @@ def make_specs(
         script: Tuple of arguments of `ScriptTask`, or `None`.
     """
     data, folder = digest_of_files([arrays]), folder.absolute()
+    examples = read_arrays(arrays)
+    task.batches(examples, settings, 0)
     common = {
         "score": task.score(settings)._asdict(),
         "validation": task.validation,
-        "baseline": read_arrays(arrays).notes["baseline"],
+        "baseline": examples.notes["baseline"],
         "command": command,
     }
     specs = {}

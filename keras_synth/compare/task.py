@@ -203,8 +203,8 @@ class Task:
             except ValueError as error:
                 raise ValueError(
                     f"The {name} examples are too few or too short. Pass more, "
-                    "or a smaller --batch-size or --sequence-length. Received: "
-                    f"{error}"
+                    "or a smaller batch size or sequence length. Received: "
+                    f"{error}, batch size {settings['batch_size']}"
                 ) from error
             found.append(made)
         return found

@@ -54,8 +54,9 @@ def run(*arguments, execute=execute_here):
 
 def start(*arguments, **options):
     """Starts the command in a separate process."""
+    code = "import keras_synth_command; keras_synth_command.main()"
     return subprocess.Popen(
-        [sys.executable, "-m", "keras_synth.compare", *map(str, arguments)],
+        [sys.executable, "-c", code, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
