@@ -212,16 +212,18 @@ def write(folder, name, splits):
 
 
 def _flat(examples, split):
-    """Returns arrays by names: `"y"`, `"x"`, `"x:0"`, `"x:token_ids"`."""
+    """Returns arrays by names: `"y"`, `"x"`, `"0"`, `"x:token_ids"`."""
     if not isinstance(examples, (tuple, list)) or len(examples) != 2:
         raise ValueError(
             f"{split} must be (x, y). Received: {type(examples).__name__}"
         )
     x, y = examples
+    found = {"x": x}
     if isinstance(x, tuple):
-        x = dict(enumerate(x))
-    found = {f"x:{k}": v for k, v in x.items()} if isinstance(x, dict) else {}
-    found = {**(found or {"x": x}), "y": y}
+        found = {str(i): part for i, part in enumerate(x)}
+    elif isinstance(x, dict):
+        found = {f"x:{name}": part for name, part in x.items()}
+    found["y"] = y
     return {k: _numbers(f"{k} of {split}", v) for k, v in found.items()}
 
 
@@ -245,9 +247,10 @@ def _numbers(name, values):
 
 def _nested(arrays):
     """The inverse of `_flat`."""
+    arrays = dict(arrays)
+    y = arrays.pop("y")
     if "x" in arrays:
-        return arrays["x"], arrays["y"]
-    x = {k.removeprefix("x:"): v for k, v in arrays.items() if k != "y"}
-    if all(name.isdigit() for name in x):
-        x = tuple(x[str(i)] for i in range(len(x)))
-    return x, arrays["y"]
+        return arrays["x"], y
+    if "0" in arrays:
+        return tuple(arrays[str(i)] for i in range(len(arrays))), y
+    return {k.removeprefix("x:"): v for k, v in arrays.items()}, y

@@ -202,13 +202,12 @@ def train(spec, emit):
 
 def card(model, spec, use, score):
     """Returns the text about a preset, with code that loads and uses it."""
-    settings = {k: x for k, x in spec["settings"].items() if k != "init"}
     return CARD.format(
         variant=spec["variant"],
         command=spec["command"],
         name=spec["name"],
         model=type(model).__name__,
-        settings=json.dumps(settings, indent=1),
+        settings=json.dumps(spec["record"]["settings"], indent=1),
         preset=os.path.relpath(spec["preset"], spec["folder"]),
         code=own.registration(spec["variant"]),
         use=use,

@@ -9,12 +9,15 @@ import subprocess
 import sys
 import types
 
+import keras
 import numpy as np
 import pytest
+from assertions import equal
 from commands import BACKEND, SMALL, card, execute_here, results, run, start
 
 from keras_synth import compare
 from keras_synth.compare import own, report, runs, worker
+from keras_synth.compare.data import read_arrays
 from keras_synth.synthesizers.registry import SYNTHESIZERS
 
 SIZES = ["--examples", "48", "--sequence-length", "16", "--lengths", *SMALL]
@@ -405,6 +408,27 @@ def test_models_need_a_file_and_arrays_numbers(monkeypatch, tmp_path):
     monkeypatch.setenv(own.IN_WORKER, "1")
     with pytest.raises(RuntimeError, match="__main__"):
         compare.run(run, ["V"], **KNOWN)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "x",
+    [
+        ARRAYS[0],
+        (ARRAYS[0], 2 * ARRAYS[0]),
+        {"b": ARRAYS[0], "a": 2 * ARRAYS[0]},
+        {"1": ARRAYS[0], "0": 2 * ARRAYS[0]},
+    ],
+)
+def test_batches_have_the_structure_of_the_arrays(x, tmp_path):
+    path = own.write(tmp_path, "a", [(x, ARRAYS[1])] * 3)
+    task = own.ScriptTask("a.py", "build_model")
+    settings = {"batch_size": 4}
+    for batches in task.batches(read_arrays(path), settings, 0):
+        found, labels = batches[0]
+        assert type(found) is type(x)
+        keras.tree.map_structure(equal, found, x)
+        equal(labels, ARRAYS[1])
 
 
 BAD_RUNS = {
