@@ -71,9 +71,6 @@ def test_arguments_out_of_range_are_errors():
             InverseSquareRoot(rate, 10)
     with pytest.raises(ValueError, match="warmup_steps"):
         InverseSquareRoot(1e-3, 0)
-
-
-def test_one_hot_labels_are_an_error():
     labels, logits = examples()
     with pytest.raises(ValueError, match=r"must be integers.*\(3, 5, 7\)"):
         LabelSmoothedCrossentropy()(np.eye(7)[labels], logits)
