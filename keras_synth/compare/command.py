@@ -223,6 +223,14 @@ def _source(given):
         if not options.get("header", True):
             columns = [int(x) if x.isdigit() else x for x in columns]
         options[name] = columns if columns[1:] else columns[0]
+    output = given.output.resolve()
+    for path in (*given.data, *given.validation_data, *given.test_data):
+        folder = pathlib.Path(path).resolve()
+        if folder.is_dir() and output.is_relative_to(folder):
+            raise ValueError(  # results would be read as examples
+                "--output must be outside of the folders of examples. "
+                f"Received: --output {given.output} in {path}"
+            )
     paths = map(pathlib.Path, given.data)
     if given.data and (given.format or format_of(*paths)) in TABLES:
         options = TASKS[given.task].options | options

@@ -144,6 +144,7 @@ ERRORS = {
     "out the options of tables. Received: {'text': 'text'}",
     "compare --data one.txt --delimiter ;": "does not use delimiter",
     "compare --test-data one.csv": "--test-data needs --data",
+    "compare --task masked_lm --data .": "--output must be outside",
     "compare --data one.txt": "needs labels: a table, a folder for each class",
     "compare --data one.csv --label text label": "several --label columns",
     "compare --init-weights random": "--init-weights needs --init",
