@@ -173,8 +173,3 @@ def test_serving_has_the_accuracy_of_presets(tmp_path):
 )
 def test_wrong_arguments_are_errors(arguments, words):
     assert words in script(*arguments, status=2).stderr
-
-
-def test_a_folder_that_is_not_a_checkout_is_an_error(tmp_path):
-    done = script("checkouts.py", tmp_path, status=1)
-    assert "is not a checkout of keras_synth" in done.stderr
