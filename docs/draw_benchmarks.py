@@ -7,16 +7,13 @@ import argparse
 import pathlib
 import re
 import statistics
-import sys
+
+import accelerator_tables as accelerators
+import benchmark_charts as charts
+import benchmark_records as records
+from benchmark_tables import BACKENDS
 
 DOCS = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(DOCS), str(DOCS.parent)]
-
-import accelerator_tables as accelerators  # noqa: E402
-import benchmark_charts as charts  # noqa: E402
-import benchmark_records as records  # noqa: E402
-from benchmark_tables import BACKENDS  # noqa: E402
-
 FOLDER = DOCS / "benchmarks" / "charts"
 IMDB = ["V", "FR+V", "R+V", "Fix", "R", "D"]
 TEXTS = ["light_conv(width=7)", "relative + V", "V", "R+V"]

@@ -5,7 +5,6 @@ import pathlib
 import re
 import sys
 import textwrap
-import tomllib
 
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.append(str(ROOT / "docs"))
@@ -22,16 +21,9 @@ FORMULA = re.compile(
 )
 
 
-def repository():
-    """The address that pyproject.toml names, or `None`."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    urls = tomllib.loads(text)["project"].get("urls", {})
-    return urls.get("Repository", "").removesuffix(".git") or None
-
-
 def site_url(address):
     """The site's address on GitHub's pages, or `None` elsewhere."""
-    pattern = r"https://github\.com/([^/]+)/([^/]+)/?"
+    pattern = r"https://github\.com/([^/]+)/([^/]+)"
     found = re.fullmatch(pattern, address or "")
     return found and f"https://{found[1]}.github.io/{found[2]}/"
 
@@ -50,10 +42,10 @@ def description(markdown):
 
 def on_config(config):
     """Links the repository once pyproject.toml names it."""
-    address = repository()
+    address = notebooks.repository()
     if address:
         config.repo_url = address
-        config.repo_name = address.rstrip("/").rsplit("/", 1)[-1]
+        config.repo_name = address.rsplit("/", 1)[-1]
         config.site_url = site_url(address)
     return config
 
@@ -89,7 +81,7 @@ def on_page_markdown(markdown, page, config, files):
     if about := description(markdown):
         page.meta.setdefault("description", about)
     markdown = NOTEBOOK.sub(r"\1.md\2", markdown)
-    if re.match(r"api/|changelog|results|performance|benchmarks/", page.url):
+    if re.match(r"api/|changelog|benchmarks/", page.url):
         page.meta.setdefault("search", {"boost": 0.1})
     if accelerator_tables.MARK in markdown:
         found = accelerator_tables.load()

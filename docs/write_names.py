@@ -7,15 +7,12 @@ from the signatures of its classes.
 """
 
 import pathlib
-import sys
+
+import keras_synth  # noqa: F401  (fills the registries)
+from keras_synth.attention.projections import Projections
+from keras_synth.registry import SIZES, registry_of
 
 PAGE = pathlib.Path(__file__).resolve().parent / "names.md"
-sys.path[:0] = [str(PAGE.parent.parent)]
-
-import keras_synth  # noqa: E402, F401
-from keras_synth.attention.projections import Projections  # noqa: E402
-from keras_synth.registry import SIZES, registry_of  # noqa: E402
-
 BEGIN = "<!-- made by docs/write_names.py -->"
 END = "<!-- end of what docs/write_names.py made -->"
 # Options of most classes, which the page lists once.

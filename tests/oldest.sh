@@ -10,8 +10,8 @@ test -x "$root/uv/bin/uv" || {
     "$root/uv/bin/python" -m pip install --quiet uv -c constraints.txt
 }
 uv=$root/uv/bin/uv
-# The oldest wheels that a Python has: two packages are published as source.
-wheels="--only-binary :all: --no-binary rouge-score --no-binary seqeval"
+# The oldest wheels that a Python has: one package is published as source.
+wheels="--only-binary :all: --no-binary rouge-score"
 failed=
 for python in ${PYTHONS:-python3.11 python3.12 python3.13}; do
     if ! "$python" -c "" 2>/dev/null; then
