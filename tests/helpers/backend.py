@@ -115,38 +115,7 @@ def compiled_gradients(function, *arrays):
     """
     if keras.backend.backend() != "tensorflow":
         return gradients(function, *arrays)
-    import tensorflow as tf
-
-    def slopes(*tensors):
-        with tf.GradientTape() as tape:
-            tape.watch(tensors)
-            value = function(*tensors)
-        return tape.gradient(value, tensors)
-
-    return [numpy(x) for x in _compiled(slopes, arrays)(*arrays)]
-
-
-def _product(tensors, arrays):
-    return sum(
-        ops.sum(x * ops.convert_to_tensor(y))
-        for x, y in zip(tensors, arrays, strict=True)
-    )
-
-
-def _compiled(function, arrays):
-    """Compiled by TensorFlow and XLA, for a batch size yet unknown.
-
-    Without AutoGraph, as Keras compiles a step.
-    """
-    import tensorflow as tf
-
-    signature = [
-        tf.TensorSpec((None if len(x) > 1 else 1, *x.shape[1:]), x.dtype)
-        for x in arrays
-    ]
-    return tf.function(
-        function, input_signature=signature, autograph=False, jit_compile=True
-    )
+    return _evaluated(lambda *x: _slopes(function, x), arrays, True)
 
 
 def second_derivatives(function, arrays, directions, compiled=False):
@@ -155,47 +124,59 @@ def second_derivatives(function, arrays, directions, compiled=False):
     The gradients, by each array, of the sum over all arrays of the function's
     gradient times a direction; `compiled` as in `compiled_gradients`.
     """
+
+    def along(*tensors):
+        pairs = zip(_slopes(function, tensors), directions, strict=True)
+        return sum(ops.sum(x * ops.convert_to_tensor(y)) for x, y in pairs)
+
+    return _evaluated(lambda *x: _slopes(along, x), arrays, compiled)
+
+
+def _slopes(function, tensors):
+    """Gradients of a scalar function, which can be differentiated again."""
     backend = keras.backend.backend()
     if backend == "jax":
         import jax
 
-        every = tuple(range(len(arrays)))
-
-        def along(*tensors):
-            slopes = jax.grad(function, every)(*tensors)
-            return _product(slopes, directions)
-
-        second = jax.grad(along, every)
-        found = (jax.jit(second) if compiled else second)(*arrays)
-    elif backend == "torch":
+        return jax.grad(function, tuple(range(len(tensors))))(*tensors)
+    if backend == "torch":
         import torch
 
-        tensors = [
-            ops.convert_to_tensor(x).clone().requires_grad_() for x in arrays
-        ]
-        slopes = torch.autograd.grad(
-            function(*tensors), tensors, create_graph=True
-        )
-        found = torch.autograd.grad(_product(slopes, directions), tensors)
-    else:
+        value = function(*tensors)
+        return torch.autograd.grad(value, tensors, create_graph=True)
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        value = function(*tensors)
+    return tape.gradient(value, tensors)
+
+
+def _evaluated(function, arrays, compiled):
+    """What a function of tensors returns, as arrays."""
+    backend = keras.backend.backend()
+    tensors = [*map(ops.convert_to_tensor, arrays)]
+    if backend == "torch":
+        tensors = [x.clone().requires_grad_() for x in tensors]
+    elif backend == "jax" and compiled:
+        import jax
+
+        function = jax.jit(function)
+    elif backend == "tensorflow":
         import tensorflow as tf
 
-        def second(*tensors):
-            with tf.GradientTape() as outer:
-                outer.watch(tensors)
-                with tf.GradientTape() as inner:
-                    inner.watch(tensors)
-                    value = function(*tensors)
-                slopes = inner.gradient(value, tensors)
-                along = _product(slopes, directions)
-            return outer.gradient(along, tensors)
-
-        if compiled:
-            second = _compiled(second, arrays)
-        else:  # a graph, without XLA
-            second = tf.function(second, autograph=False)
-        found = second(*map(tf.convert_to_tensor, arrays))
-    return [numpy(x) for x in found]
+        signature = [
+            tf.TensorSpec((None if len(x) > 1 else 1, *x.shape[1:]), x.dtype)
+            for x in arrays
+        ]
+        # A graph without AutoGraph, as Keras makes one of a step.
+        function = tf.function(
+            function,
+            input_signature=signature if compiled else None,
+            autograph=False,
+            jit_compile=compiled or None,
+        )
+    return [numpy(x) for x in function(*tensors)]
 
 
 def on_cpu():
