@@ -7,6 +7,7 @@ from the signatures of its classes.
 """
 
 import pathlib
+import textwrap
 
 import keras_synth  # noqa: F401  (fills the registries)
 from keras_synth.attention.projections import Projections
@@ -85,11 +86,12 @@ def text():
         for kind, module in KINDS.items()
     ]
     shared = ", ".join(map(code, SHARED))
-    parts.append(
+    last = (
         "The tables leave out the options that most classes share: "
         f"{shared}. Layers and blocks pass `num_heads`, `key_dim` and "
         "`max_length` on."
     )
+    parts.append(textwrap.fill(last, 80))
     return "\n\n".join(parts)
 
 
