@@ -70,7 +70,7 @@ def test_it_runs(tmp_path):
     assert [row["part"] for row in first] == ["contract"] + 6 * ["layers"]
     assert first[0]["values"]["passed"] == 3
     assert first[0]["values"]["failed"] == 0
-    assert all(row["values"]["seconds"] > 0 for row in first)
+    assert all(row["values"]["seconds"] > 0 for row in first[1:])
     ratios = [row["values"]["ratio"] for row in first[1:]]
     assert ratios[0] == ratios[3] == 1.0
 
