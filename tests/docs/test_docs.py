@@ -125,7 +125,6 @@ def parses(monkeypatch):
     monkeypatch.setattr(
         argparse.ArgumentParser, "parse_known_args", parse_and_stop
     )
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
 
     def start(words):
         if re.fullmatch(r"examples/\w+\.py", words[0]):
