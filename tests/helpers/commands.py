@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from unittest import mock
 
 import keras
-import pytest
+from scripts import done
 
 from keras_synth.compare import command, runs, worker
 
@@ -34,22 +35,12 @@ def execute_here(spec, emit=lambda event: None, processes=None):
 
 
 def run(*arguments, execute=execute_here):
-    """Runs the command; returns its status and output."""
+    """Runs the command; returns its status and outputs."""
     words = [*map(str, arguments)]
     if words[0] == "compare" and "--backends" not in words:
         words += ["--backends", BACKEND]
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.redirect_stdout(io.StringIO()) as out,
-        contextlib.redirect_stderr(io.StringIO()) as err,
-    ):
-        patch.setattr(runs, "execute", execute)
-        patch.setenv("COLUMNS", "200")
-        try:
-            status = command.main(words)
-        except SystemExit as stop:
-            status = stop.code
-    return status, out.getvalue(), err.getvalue()
+    with mock.patch.object(runs, "execute", execute):
+        return done(lambda: command.main(words), 200)
 
 
 def start(*arguments, **options):

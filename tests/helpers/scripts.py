@@ -3,7 +3,6 @@
 import contextlib
 import io
 import os
-import pathlib
 import runpy
 import subprocess
 import sys
@@ -21,27 +20,35 @@ class Done(NamedTuple):
     stderr: str
 
 
-def run_script(path, *arguments):
-    """Runs the script `path`, called with `arguments`, for 80 columns.
-
-    In this process: others import for seconds first.
-    """
-    path = pathlib.Path(path)
-    out, err, status = io.StringIO(), io.StringIO(), 0
+def done(call, columns):
+    """The result of a function that is called like a program."""
+    out, err = io.StringIO(), io.StringIO()
     with (
-        mock.patch.object(sys, "argv", [str(path), *map(str, arguments)]),
-        mock.patch.dict(os.environ, COLUMNS="80"),
+        mock.patch.dict(os.environ, COLUMNS=str(columns)),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
         try:
-            runpy.run_path(str(path), run_name="__main__")
+            status = call() or 0
         except SystemExit as stop:
             status = stop.code or 0
     if isinstance(status, str):  # Python's output for `sys.exit("text")`
         err.write(f"{status}\n")
         status = 1
     return Done(status, out.getvalue(), err.getvalue())
+
+
+def run_script(path, *arguments):
+    """Runs the script `path`, called with `arguments`, for 80 columns.
+
+    In this process: others import for seconds first.
+    """
+
+    def call():
+        runpy.run_path(str(path), run_name="__main__")
+
+    with mock.patch.object(sys, "argv", [str(path), *map(str, arguments)]):
+        return done(call, 80)
 
 
 def run_helper(name, *arguments, **environment):
