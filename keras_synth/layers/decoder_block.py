@@ -312,10 +312,10 @@ class SynthesizerDecoder(SynthesizerBlock):
                 *inputs, **kwargs
             )
         self._check_call(source, None, None, None, None, False)
-        self.attention._check_symbolic_lengths(x.shape[1], x.shape[1])
+        self.attention._check_lengths(x.shape[1], x.shape[1])
         if source is not None:
             lengths = x.shape[1], source.shape[1]
-            self.cross_attention._check_symbolic_lengths(*lengths)
+            self.cross_attention._check_lengths(*lengths)
         return keras.KerasTensor(x.shape, self.compute_dtype)
 
     def _check_call(

@@ -117,7 +117,7 @@ class SynthesizerEncoder(SynthesizerBlock):
         **kwargs: Any,
     ) -> Any:
         batch, length = inputs.shape[:2]
-        self.attention._check_symbolic_lengths(length, length)
+        self.attention._check_lengths(length, length)
         given = {"return_attention_scores": return_attention_scores, **kwargs}
         self.attention._check_supported({"query": inputs, **given})
         output = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)

@@ -43,7 +43,7 @@ class BoundedMixer(MultiHeadMixer):
 
     def attend(self, queries, keys, values, mask, *, training=None):
         tensors = [keys, values]
-        if not self._queries_are_keys:
+        if self.key is not None:
             tensors.insert(0, masks.zero_padding(queries, mask.keys))
         length = ops.shape(keys)[1]
         blocks = (length + self._block - 1) // self._block

@@ -76,8 +76,8 @@ def checked_axes(attended, built, query_shape, value_shape, key_shape):
         )
     if built not in (None, rank):
         raise ValueError(
-            f"This layer was built for tensors of {built} axes, including "
-            "batch and features. Make another layer for other tensors. "
+            f"This layer is for tensors of {built} axes, including batch and "
+            "features. Reshape the tensors, or make another layer. "
             f"Received: query.shape={tuple(query_shape)}"
         )
     flat = rank == 3 and attended in (None, (1,))
@@ -126,10 +126,10 @@ def check_longest(length, max_length):
         )
 
 
-def check_cache(cache, shapes):
+def check_cache(cache, shapes, batch_size):
     """Raises unless a cache has these shapes, nested and without batch."""
     own = keras.tree.map_shape_structure(
-        lambda shape: keras.KerasTensor((None, *shape)), shapes
+        lambda shape: keras.KerasTensor((batch_size, *shape)), shapes
     )
     try:
         fits = keras.tree.map_structure(
@@ -144,8 +144,9 @@ def check_cache(cache, shapes):
         )
         raise ValueError(
             "The cache must come from `make_cache` or `remember` of this "
-            "layer. Its shape is the batch size and then, with `None` for the "
-            f"length, {shapes}. Received: a cache of shape {received}"
+            "layer, for as many samples as the query has. Its shape is the "
+            f"batch size, {batch_size}, and then, with `None` for the length, "
+            f"{shapes}. Received: a cache of shape {received}"
         )
 
 
@@ -218,6 +219,8 @@ def _all_of(axes, x, padding):
         mask = masks.as_boolean(mask)
         if name == "attention_mask":
             mask = mask[:, 0] if len(mask.shape) == 3 else mask[:, 0, 0]
+            if mask.shape[1] == 1:
+                mask = ops.repeat(mask, ops.shape(x)[1], axis=1)
         found = masks.both(found, axes.flatten_padding(name, mask, x))
     return found
 
@@ -249,7 +252,13 @@ def of_cache(
     mask, bias = pairs
     keys = masks.as_boolean(value_mask)
     if places is None:
-        _check_places(attention_mask=mask, attention_bias=bias)
+        for name, x in (("attention_mask", mask), ("attention_bias", bias)):
+            if x is not None:
+                raise ValueError(
+                    f"A cache of only the last tokens does not support `{name}`"
+                    " of all tokens. Leave it out, or call the layer with "
+                    f"whole sequences. Received: {name}.shape={tuple(x.shape)}"
+                )
     else:
         mask, bias = _flat_pairs(FLAT, mask, bias, query, places, num_heads)
     if start is None:
@@ -277,17 +286,6 @@ def written(cache, new, start):
         cache,
         new,
     )
-
-
-def _check_places(**given):
-    """Raises if a mask or bias refers to places of a state."""
-    for name, x in given.items():
-        if x is not None:
-            raise ValueError(
-                f"A cache of only the last tokens does not support `{name}` of "
-                "all tokens. Leave it out, or call the layer with whole "
-                f"sequences. Received: {name}.shape={tuple(x.shape)}"
-            )
 
 
 def by_name(call, args, named):

@@ -88,7 +88,6 @@ class LinformerAttention(MultiHeadMixer):
         self.E = self.F = None
 
     def _build_projections(self, query_shape, value_shape, key_shape):
-        self._check_lengths(query_shape[1], value_shape[1])
         self.E = self._add_table("E")
         if self.share != "key_value":
             self.F = self._add_table("F")

@@ -55,6 +55,7 @@ class LongformerAttention(MultiHeadMixer):
     # Attention masks, biases and scores are not supported, because global rows
     # have other projections.
     supports_cross_attention = False
+    _decodes_in_order = True
     weight_axes = axes_of_heads("global_query", "global_key", "global_value")
 
     def __init__(
@@ -115,14 +116,6 @@ class LongformerAttention(MultiHeadMixer):
             "global_tokens": (self.global_tokens, *others),
             "tokens": (length, *others),
         }
-
-    def _check_decodes(self, query, start, use_causal_mask):
-        super()._check_decodes(query, start, use_causal_mask)
-        if not use_causal_mask:
-            raise ValueError(
-                "Longformer decodes only with a causal mask. Received: "
-                f"use_causal_mask={use_causal_mask}"
-            )
 
     def _written(self, cache, query, start):
         return {

@@ -72,15 +72,10 @@ class Mixer(Layer):
     ...     supports_attention_bias = False
     ...     supports_attention_scores = False
     ...
-    ...     def call(self, query, value=None, key=None, query_mask=None,
-    ...              value_mask=None, key_mask=None, **kwargs):
-    ...         real = 1.0
-    ...         if value_mask is not None:
-    ...             real = keras.ops.cast(value_mask, value.dtype)[..., None]
-    ...         total = keras.ops.sum(real * value, 1, keepdims=True)
-    ...         ones = real * keras.ops.ones_like(value)
-    ...         count = keras.ops.sum(ones, 1, keepdims=True)
-    ...         return keras.ops.zeros_like(query) + total / count
+    ...     def call(self, query, value=None, value_mask=None, **kwargs):
+    ...         mean = keras.layers.GlobalAveragePooling1D(keepdims=True)
+    ...         return keras.ops.broadcast_to(
+    ...             mean(value, mask=value_mask), query.shape)
     >>> Mean()(keras.random.normal((2, 10, 64))).shape
     (2, 10, 64)
     """
@@ -96,6 +91,7 @@ class Mixer(Layer):
     attention_axes: tuple[int, ...] | None = None
     num_heads: int | None = None
     max_length: int | None = None  # tokens
+    _decodes_in_order = True  # only with a causal mask
     _rank: int | None = 3  # number of axes of its tensors
     _output_shape = None  # of a token, by default the query's
 
@@ -207,8 +203,26 @@ class Mixer(Layer):
         """
         raise NotImplementedError(_no_cache(self))
 
-    def _check_decodes(self, query, start, use_causal_mask):
+    def _check_decodes(self, start, use_causal_mask):
         """Raises if this way of decoding is not supported."""
+        if start is None and self.supports_cross_attention:
+            return
+        name = type(self).__name__
+        if not self.supports_causal_mask:
+            raise NotImplementedError(
+                f"{name} cannot decode, because it has no causal form."
+            )
+        if start is None:
+            raise ValueError(
+                f"{name} mixes the tokens of one sequence: its cache needs a "
+                "`start`. For cross-attention use a mixer that supports it, "
+                "such as SyntheticAttention. Received: start=None"
+            )
+        if self._decodes_in_order and not use_causal_mask:
+            raise ValueError(
+                f"{name} decodes only with a causal mask. Leave out "
+                f"`use_causal_mask`. Received: use_causal_mask={use_causal_mask}"
+            )
 
     def _checked_axes(self, query, value, key):
         """The `AttentionAxes` of tensors, or raises if they do not fit."""
@@ -226,9 +240,6 @@ class Mixer(Layer):
         """Raises if a sequence of known length is too long."""
         check_longest(query_length, self.max_length)
         check_longest(source_length, self.max_length)
-
-    def _check_symbolic_lengths(self, query_length, source_length):
-        self._check_lengths(query_length, source_length)
 
     def _output_spec(self, axes, query, value, with_scores):
         """The `keras.KerasTensor`s of `call`'s outputs."""
@@ -337,8 +348,10 @@ class Mixer(Layer):
         """
         self._check_built()
         start, position = as_position(start), as_position(position)
-        self._check_decodes(query, start, use_causal_mask)
-        check_cache(cache, self._cache_shapes(start))
+        check_dtype("query", query)
+        checked_axes(None, 3, *[query.shape] * 3)
+        self._check_decodes(start, use_causal_mask)
+        check_cache(cache, self._cache_shapes(start), query.shape[0])
         places = None
         if start is None or self.overwrites_cache:  # not a state
             places = keras.tree.flatten(cache)[-1]

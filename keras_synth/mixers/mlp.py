@@ -115,7 +115,8 @@ class MLPMixer(SelfMixer):
         length = ops.shape(x)[1]
         x = masks.zero_padding(x, padding_mask)
         units = length if causal else self.hidden_dim
-        y = self._output(self._hidden(x, units, causal), length, causal)
+        hidden = self._hidden(x, units, causal)
+        y = _along(self.W2, self.b2, hidden, length, causal)
         return masks.zero_padding(y, padding_mask)
 
     def _hidden(self, x, units, causal, start=0):
@@ -123,9 +124,6 @@ class MLPMixer(SelfMixer):
         return self.activation(
             _along(self.W1, self.b1, x, units, causal, start)
         )
-
-    def _output(self, hidden, length, causal, start=0):
-        return _along(self.W2, self.b2, hidden, length, causal, start)
 
     def _cache_shapes(self, start=0):
         return dict.fromkeys(("tokens", "hidden"), (None, self._features))
@@ -139,7 +137,7 @@ class MLPMixer(SelfMixer):
         tokens = written(cache["tokens"], x, start)
         new = self._hidden(tokens, length, True, start)
         hidden = written(cache["hidden"], new, start)
-        y = self._output(hidden, length, True, start)
+        y = _along(self.W2, self.b2, hidden, length, True, start)
         cache = {"tokens": tokens, "hidden": hidden}
         return masks.zero_padding(y, real), cache
 

@@ -60,12 +60,12 @@ class MultiHeadMixer(Mixer):
     supports_attention_mask = False
     supports_attention_bias = False
     supports_attention_scores = False
+    _decodes_in_order = False
 
     weight_axes: WeightAxes = {
         **axes_of_heads("query", "key", "value"),
         "attention_output/kernel": (MODEL, None, DATA),
     }
-    _queries_are_keys = False
 
     def __init__(
         self,
@@ -159,8 +159,7 @@ class MultiHeadMixer(Mixer):
 
     def _build_projections(self, query_shape, value_shape, key_shape):
         self.query = self._split_heads(query_shape, self.key_dim, "query")
-        if not self._queries_are_keys:
-            self.key = self._split_heads(key_shape, self.key_dim, "key")
+        self.key = self._split_heads(key_shape, self.key_dim, "key")
         self.value = self._split_heads(value_shape, self.value_dim, "value")
 
     def _shapes(self, query_shape, value_shape, key_shape):
@@ -206,7 +205,7 @@ class MultiHeadMixer(Mixer):
     def _context(self, call):
         """Returns the context `(B, T, H, v)`, and the scores on request."""
         queries = self.query(call.query)
-        keys = queries if self._queries_are_keys else self.key(call.key)
+        keys = queries if self.key is None else self.key(call.key)
         return self._context_of_heads(
             queries, keys, self.value(call.value), call
         )
@@ -266,20 +265,6 @@ class MultiHeadMixer(Mixer):
     def _cache_shapes(self, start=0):
         return (None, self.num_heads, self.key_dim + self.value_dim)
 
-    def _check_decodes(self, query, start, use_causal_mask):
-        is_self = start is not None or not self.supports_cross_attention
-        if is_self and not self.supports_causal_mask:
-            raise NotImplementedError(
-                f"{type(self).__name__} cannot decode, because it has no "
-                "causal form."
-            )
-        if start is None and is_self:
-            raise ValueError(
-                f"{type(self).__name__} mixes the tokens of one sequence: its "
-                "cache needs a `start`. For cross-attention use a mixer that "
-                "supports it, such as SyntheticAttention. Received: start=None"
-            )
-
     def _call_cached(self, call, cache, start):
         if start is not None:
             cache = self._written(cache, call.query, start)
@@ -332,5 +317,5 @@ class MultiHeadMixer(Mixer):
         key = value if key is None else key
         axes = self._checked_axes(query, value, key)
         lengths = (axes.length(x.shape) for x in (query, value))
-        self._check_symbolic_lengths(*lengths)
+        self._check_lengths(*lengths)
         return self._output_spec(axes, query, value, return_attention_scores)

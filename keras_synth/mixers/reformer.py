@@ -75,7 +75,6 @@ class ReformerAttention(BoundedMixer):
         - [Kitaev et al., 2020](https://arxiv.org/abs/2001.04451)
     """
 
-    _queries_are_keys = True
     weight_axes = {"rotations": (MODEL,)}
 
     def __init__(
@@ -102,7 +101,8 @@ class ReformerAttention(BoundedMixer):
         return 2 * -(-self.max_length // (2 * self.bucket_size))
 
     def _build_projections(self, query_shape, value_shape, key_shape):
-        super()._build_projections(query_shape, value_shape, key_shape)
+        self.query = self._split_heads(query_shape, self.key_dim, "query")
+        self.value = self._split_heads(value_shape, self.value_dim, "value")
         if self.num_buckets == 1:
             return
         normal = keras.initializers.RandomNormal(stddev=1.0)

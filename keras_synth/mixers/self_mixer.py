@@ -3,6 +3,7 @@
 from typing import Any
 
 from keras_synth.attention import masks
+from keras_synth.mixers.call import checked_axes
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.types import Shape, Tensor
 
@@ -60,7 +61,7 @@ class SelfMixer(Mixer):
         value_shape: Shape | None = None,
         key_shape: Shape | None = None,
     ) -> None:
-        self._check_rank(query_shape)
+        checked_axes(None, 3, *[query_shape] * 3)
         self._features = query_shape[-1]
 
     def mix(
@@ -90,30 +91,12 @@ class SelfMixer(Mixer):
         )
         return masks.zero_padding(output, mask.queries)
 
-    def _check_rank(self, query_shape):
-        if len(query_shape) != 3:
-            raise ValueError(
-                f"{type(self).__name__} mixes tensors (batch, length, "
-                f"features). Received: query.shape={tuple(query_shape)}"
-            )
-
     def make_cache(self, batch_size, length):
         self._cache_shapes()  # raises without a cache
         self._check_supported({"query": None, "use_causal_mask": True})
         self._check_lengths(length, length)
         self._check_built()
         return super().make_cache(batch_size, length)
-
-    def _check_decodes(self, query, start, use_causal_mask):
-        self._check_rank(query.shape)
-        self._check_supported({"query": query, "use_causal_mask": True})
-        if start is None or not use_causal_mask:
-            raise ValueError(
-                f"{type(self).__name__} decodes only with a causal mask. Pass "
-                "the position of the first token as `start`, and "
-                f"use_causal_mask=True. Received: start={start}, "
-                f"use_causal_mask={use_causal_mask}"
-            )
 
     def compute_output_shape(
         self, query_shape, value_shape=None, key_shape=None

@@ -260,10 +260,7 @@ class SyntheticAttention(MultiHeadMixer):
             self._groups.check_reach_all("{} and {} tokens".format(*lengths))
         if self.pattern is not None:
             check_pattern_lengths(self.pattern, *lengths)
-
-    def _check_symbolic_lengths(self, *lengths):
-        self._check_lengths(*lengths)
-        self.synthesizer.check_lengths(*lengths)  # otherwise in its call
+        self.synthesizer.check_lengths(*lengths)
 
     def _limited(self, mask):
         """An `AttentionMask` with the window and the pattern of the layer."""
@@ -335,8 +332,8 @@ class SyntheticAttention(MultiHeadMixer):
         is_whole = self._cached_reach is None
         return cache if is_whole else last_tokens.without_tokens(cache)
 
-    def _check_decodes(self, query, start, use_causal_mask):
-        super()._check_decodes(query, start, use_causal_mask)
+    def _check_decodes(self, start, use_causal_mask):
+        super()._check_decodes(start, use_causal_mask)
         if start is None:
             if self.pattern is not None:
                 raise ValueError(

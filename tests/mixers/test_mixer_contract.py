@@ -515,9 +515,13 @@ def test_a_cache_of_another_layer_is_an_error(name):
     layer = shared(name)
     own = layer.make_cache(3, N)
     wider = keras.tree.map_structure(lambda x: ops.stack([x, x], -1), own)
-    for other in (wider, {"other": own}, (own, own), None):
+    of_two_samples = layer.make_cache(2, N)
+    for other in (wider, of_two_samples, {"other": own}, (own, own), None):
         with pytest.raises(ValueError, match=r"make_cache.*Received"):
             layer.call_with_cache(X, other, 0)
+    for x, words in ((X.astype("int32"), "floating-point"), (X[None], "axes")):
+        with pytest.raises(ValueError, match=rf"{words}.*Received"):
+            layer.call_with_cache(x, own, 0)
     if layer.overwrites_cache:
         with pytest.raises(ValueError, match=f"room for {N} tokens"):
             layer.call_with_cache(X, own, N - T + 1)

@@ -67,7 +67,10 @@ def masks_of_equal_sizes_keep_their_axes(name):
     """Samples, heads, queries and keys: a wrong axis would broadcast."""
     q, v = normal(4, 4, D), normal(4, 4, D, seed=1)
     layer = SyntheticAttention(4, 2, synthesizer=name, max_length=4)
-    for shape in [(4, 4), (4, 1, 4), (4, 4, 4), (1, 1, 4, 4), (4, 1, 1, 4)]:
+    for shape in [
+        *((4, 4), (4, 1, 4), (4, 4, 4), (4, 1, 1)),
+        *((1, 1, 4, 4), (4, 1, 1, 4)),
+    ]:
         mask = np.random.default_rng(0).random(shape) < 0.6
         whole = mask if len(shape) == 4 else mask[..., None, :, :]
         whole = np.broadcast_to(whole, (4, 4, 4, 4))
