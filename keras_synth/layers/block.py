@@ -198,6 +198,22 @@ class SynthesizerBlock(Layer):
         )
         return self.feed_forward_residual.after(x, y, training=training)
 
+    def _traced_spec(self, *args, **kwargs):
+        """The spec that Keras makes by a trace of `call`.
+
+        A trace takes 10 to 60 ms, so not for the usual call.
+        """
+        return super(keras.layers.Layer, self).compute_output_spec(
+            *args, **kwargs
+        )
+
+    def _check_symbolic(self, mixer, x, source, given, prefix=""):
+        """Raises if a mixer does not support symbolic tensors."""
+        mixer._check_lengths(x.shape[1], source.shape[1])
+        names = "attention_mask", "attention_bias"
+        pairs = {name: given.get(prefix + name) for name in names}
+        mixer._check_supported({"query": x, **pairs})
+
 
 def block_options(arguments):
     """Returns a namespace of a backbone's arguments that are its blocks', too.

@@ -306,16 +306,12 @@ class SynthesizerDecoder(SynthesizerBlock):
     ) -> Any:
         x, source = decoder_sequence, encoder_sequence
         if args or any(kwargs.get(name) is not None for name in _OUTPUTS):
-            # Keras traces `call`. This takes longer, so not for the usual call.
-            inputs = x, source, *args
-            return super(keras.layers.Layer, self).compute_output_spec(
-                *inputs, **kwargs
-            )
+            return self._traced_spec(x, source, *args, **kwargs)
         self._check_call(source, None, None, None, None, False)
-        self.attention._check_lengths(x.shape[1], x.shape[1])
+        self._check_symbolic(self.attention, x, x, kwargs, "decoder_")
         if source is not None:
-            lengths = x.shape[1], source.shape[1]
-            self.cross_attention._check_lengths(*lengths)
+            of_both = self.cross_attention, x, source
+            self._check_symbolic(*of_both, kwargs, "encoder_")
         return keras.KerasTensor(x.shape, self.compute_dtype)
 
     def _check_call(

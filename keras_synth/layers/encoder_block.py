@@ -110,18 +110,9 @@ class SynthesizerEncoder(SynthesizerBlock):
         return inputs_shape
 
     def compute_output_spec(
-        self,
-        inputs: Tensor,
-        *args: Any,
-        return_attention_scores: bool = False,
-        **kwargs: Any,
+        self, inputs: Tensor, *args: Any, **kwargs: Any
     ) -> Any:
-        batch, length = inputs.shape[:2]
-        self.attention._check_lengths(length, length)
-        given = {"return_attention_scores": return_attention_scores, **kwargs}
-        self.attention._check_supported({"query": inputs, **given})
-        output = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
-            return output
-        shape = (batch, self.num_heads, length, length)
-        return output, keras.KerasTensor(shape, dtype="float32")
+        if args or kwargs.get("return_attention_scores"):
+            return self._traced_spec(inputs, *args, **kwargs)
+        self._check_symbolic(self.attention, inputs, inputs, kwargs)
+        return keras.KerasTensor(inputs.shape, self.compute_dtype)

@@ -42,6 +42,12 @@ def test_a_mixer_can_have_any_further_arguments():
             {"return_attention_scores": True},
             "does not support `return_attention_scores`",
         ),
+        (
+            SynthesizerDecoder,
+            "linear",
+            {"decoder_attention_mask": keras.KerasTensor((None, N, N))},
+            "does not support `attention_mask`",
+        ),
     ],
 )
 def test_a_model_that_cannot_run_is_not_made(cls, mixer, options, words):
