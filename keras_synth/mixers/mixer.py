@@ -220,8 +220,8 @@ class Mixer(Layer):
             )
         if self._decodes_in_order and not use_causal_mask:
             raise ValueError(
-                f"{name} decodes only with a causal mask. Leave out "
-                f"`use_causal_mask`. Received: use_causal_mask={use_causal_mask}"
+                f"{name} decodes only with a causal mask. Leave out the "
+                f"argument. Received: use_causal_mask={use_causal_mask}"
             )
 
     def _checked_axes(self, query, value, key):

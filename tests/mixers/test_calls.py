@@ -49,7 +49,7 @@ def test_a_mask_of_keras_counts_beside_an_attention_mask(dtype):
 
 
 @pytest.mark.parametrize("name", ["R", "R+V", "D", "FR", "heads(V=1, R=1)"])
-def test_projections_that_a_synthesizer_does_not_have_are_none(name):
+def test_projections_that_a_layer_does_not_have_are_none(name):
     layer = attention(name)
     assert layer.query_dense is None
     assert layer.key_dense is None

@@ -122,21 +122,6 @@ def test_caches_and_masks_that_do_not_fit_are_errors():
             )
 
 
-@pytest.mark.parametrize("name", ["gmlp", "linear", "longformer(window=2)"])
-def test_a_mask_that_a_step_would_ignore_is_an_error(name):
-    x = tokens(batch=2)
-    block = SynthesizerDecoder(16, H, synthesizer=name, max_length=N)
-    block(x)
-    own, _ = block.make_caches(2, N)
-    with pytest.raises(ValueError, match="does not support `attention_mask`"):
-        block(
-            x[:, :1],
-            decoder_attention_mask=np.ones((2, 1, N), bool),
-            self_attention_cache=own,
-            self_attention_cache_update_index=0,
-        )
-
-
 def test_a_cache_may_be_shorter_than_the_global_tokens():
     layer, x = mixers.get(LONGFORMER, H, K), tokens(3)
     expected = numpy(layer(x, use_causal_mask=True))
@@ -145,22 +130,6 @@ def test_a_cache_may_be_shorter_than_the_global_tokens():
             x, layer.make_cache(3, 3), 0, value_mask=mask
         )
         close(found, expected)
-
-
-def test_half_precision_caches_stay_half():
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    block = SynthesizerDecoder(16, H, synthesizer="R+V", max_length=N)
-    x = tokens()
-    expected = numpy(block(x))
-    own, _ = block.make_caches(3, N)
-    assert keras.backend.standardize_dtype(own.dtype) == "bfloat16"
-    output, own = block(
-        x,
-        self_attention_cache=own,
-        self_attention_cache_update_index=0,
-    )
-    assert keras.backend.standardize_dtype(own.dtype) == "bfloat16"
-    close(output, expected, atol=0.05)
 
 
 def block_calls(cross):
@@ -261,18 +230,12 @@ def test_symbolic_calls_return_the_same_as_eager_calls(cross, scores, cached):
     if cached:
         model = keras.Model(symbols, symbolic)
         close(model(inputs), eager)
-
-
-def test_attention_scores_are_those_of_both_attentions():
-    block, encoder = block_calls(cross=True)
-    x = tokens(5)
-    output, own, other = block(x, **encoder, return_attention_scores=True)
-    close(output, block(x, **encoder))
-    assert own.shape == (3, H, 5, 5)
-    assert other.shape == (3, H, 5, T)
-    for scores in (own, other):
-        close(numpy(scores).sum(-1), 1)
-    assert not np.triu(numpy(own)[0, 0], 1).any()
+    if scores:
+        output, own, *_ = eager
+        close(output, block(**inputs))
+        assert not np.triu(numpy(own)[0, 0], 1).any()
+        for weights in eager[1:]:
+            close(numpy(weights).sum(-1), 1)
 
 
 @pytest.mark.each_backend

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from arrays import normal
 from backend import numpy
-from cached import in_parts
 from cases import randomized
 from keras import ops
 from small_tasks import backbone
@@ -49,23 +48,6 @@ def test_dropout_is_of_taps_and_seeded():
         assert (within < 1e-6) == (name == "light_conv")
 
 
-@pytest.mark.parametrize(
-    "name", [*CONVOLUTIONS, "pooling", "linear", "performer"]
-)
-def test_a_block_decodes_where_padding_comes_first(name):
-    """A state counts real tokens, with masks of the new ones."""
-    block = SynthesizerDecoder(16, H, synthesizer=name)
-    x, real = normal(2, T, D), np.arange(T) >= [[0], [2]]
-    expected = numpy(block(x, decoder_padding_mask=real))
-    found, _ = in_parts(
-        *(block, x, range(1, T + 1), T),
-        arguments=lambda start, end: {
-            "decoder_padding_mask": real[:, start:end]
-        },
-    )
-    np.testing.assert_allclose(found[real], expected[real], atol=1e-5)
-
-
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_heads_must_divide_the_features(name):
     with pytest.raises(ValueError, match=r"divide.*num_heads=3, features=8"):
@@ -73,13 +55,6 @@ def test_heads_must_divide_the_features(name):
 
 
 # --- MLPs along the length ----------------------------------------------------
-
-
-def test_gelu_is_the_default_and_exact():
-    for name in ["mlp_mixer", "gmlp"]:
-        layer = mixers.get(name, max_length=N)
-        assert layer.activation is keras.activations.gelu
-        assert layer.get_config()["activation"] == "gelu"
 
 
 def test_gmlp_starts_as_a_feed_forward_network():

@@ -141,24 +141,3 @@ def test_a_mixer_of_another_sequence_is_its_formula(name, lengths):
     for c in causal:
         found = layer(x, source, value_mask=real, use_causal_mask=c)
         check(layer, name, x, real, numpy(found), source, c)
-
-
-def test_most_pairs_of_a_round_are_not_shown():
-    """Or the comparison of Reformer would say little."""
-    layer = mixers.get("reformer(bucket_size=3, hashes=1)", H, K, N, seed=1)
-    layer(normal(1, T, D))
-    w = oracles.Weights(layer)
-    tokens = w.dense("query", normal(1, T, D))[0, :, 0]
-    seen = oracles.seen_in_rounds(layer, w, tokens, 0)
-    assert 0.1 < seen.mean() < 0.6
-
-
-def test_queries_of_routing_have_several_clusters_or_no_cluster():
-    layer = mixers.get("routing(clusters=13)", H, K, N, seed=1)
-    layer(normal(1, T, D))
-    w = oracles.Weights(layer)
-    tokens = oracles.unit(w.dense("query", normal(1, T, D))[0, :, 0])
-    near = tokens @ w["centroids"][0].T  # (T, clusters)
-    chosen = (np.argsort(np.argsort(-near, axis=0), axis=0) < 1).sum(1)
-    assert chosen.max() > 1
-    assert chosen.min() == 0
