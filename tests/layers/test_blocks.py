@@ -6,7 +6,6 @@ import pytest
 from arrays import normal
 from assertions import close
 from backend import gradients, numpy
-from cached import in_parts
 from keras import ops
 
 from keras_synth import mixers
@@ -94,36 +93,6 @@ def test_a_decoder_in_half_precision_reads_the_masks_of_keras(options):
     expected = numpy(block(x, decoder_padding_mask=ids != 0))
     close(numpy(found)[ids != 0], expected[ids != 0], atol=0)
     assert np.abs(numpy(block(x)) - numpy(found)).max() > 0.01
-
-
-def test_an_attention_bias_passes_through_decoders_with_and_without_caches():
-    own, cross = normal(1, H, N, N, seed=3), normal(1, H, N, T, seed=4)
-    block = SynthesizerDecoder(16, H, synthesizer="R+V", max_length=N)
-    x, source = normal(3, N, D), normal(3, T, D, seed=1)
-    biases = {
-        "decoder_attention_bias": own,
-        "encoder_attention_bias": cross,
-    }
-    expected = numpy(block(x, source, **biases))
-    for name, bias in biases.items():
-        without = numpy(block(x, source, **{name: bias}))
-        assert np.abs(without - expected).max() > 1e-3
-
-    def of_part(start, end):
-        return {name: bias[:, :, start:end] for name, bias in biases.items()}
-
-    found, _ = in_parts(block, x, (4, 5, N), N, source, of_part)
-    close(found, expected)
-
-
-def test_a_mask_of_pairs_can_say_what_padding_of_a_source_says():
-    block = SynthesizerDecoder(16, H, synthesizer="D+V", max_length=N)
-    x, source = normal(3, T, D), normal(3, N, D, seed=1)
-    real = np.arange(N) < np.array([N, 4, 1])[:, None]
-    pairs = np.broadcast_to(real[:, None], (3, T, N))
-    expected = numpy(block(x, source, encoder_padding_mask=real))
-    found = numpy(block(x, source, encoder_attention_mask=pairs))
-    close(found, expected)
 
 
 @pytest.mark.each_backend

@@ -145,35 +145,34 @@ def block_calls(cross):
 @pytest.mark.each_backend
 @pytest.mark.parametrize("cross", [False, True])
 def test_masks_count_with_a_cache_as_without(cross):
-    """Left padding: the first step masks the present tokens, later ones all."""
+    """And biases. Left padding: later steps mask all tokens of the cache."""
     block, encoder = block_calls(cross)
     x = numpy(tokens())
     real = np.arange(N) >= [[0], [2], [3]]
     x[~real] = np.nan
     pairs = np.random.default_rng(3).random((3, N, N)) < 0.8
     pairs |= np.eye(N, dtype=bool)
+    given = {
+        "decoder_attention_mask": pairs,
+        "decoder_attention_bias": normal(1, H, N, N, seed=3),
+    }
     if cross:
-        encoder["encoder_attention_mask"] = (
-            np.random.default_rng(4).random((3, N, T)) < 0.7
-        )
-    expected = numpy(
-        block(
-            x,
-            decoder_padding_mask=real,
-            decoder_attention_mask=pairs,
-            **encoder,
-        )
-    )
+        of_source = np.random.default_rng(4).random((3, N, T)) < 0.7
+        given["encoder_attention_mask"] = of_source
+        given["encoder_attention_bias"] = normal(1, H, N, T, seed=4)
+
+    def whole(**given):
+        return numpy(block(x, decoder_padding_mask=real, **given, **encoder))
+
+    expected = whole(**given)
+    for name in given:
+        fewer = {k: v for k, v in given.items() if k != name}
+        assert np.abs(whole(**fewer) - expected)[real].max() > 1e-3
 
     def of_part(start, end):
-        side = {
-            "decoder_padding_mask": real[:, :4] if start == 0 else real,
-            "decoder_attention_mask": pairs[:, start:end],
-        }
-        if cross:
-            mask = encoder["encoder_attention_mask"][:, start:end]
-            side["encoder_attention_mask"] = mask
-        return side
+        part = {k: v[..., start:end, :] for k, v in given.items()}
+        padding = real[:, :4] if start == 0 else real
+        return {"decoder_padding_mask": padding, **part}
 
     source = encoder.get("encoder_sequence")
     found, _ = in_parts(block, x, range(4, N + 1), N, source, of_part)
