@@ -288,6 +288,11 @@ class SynthesizerDecoder(SynthesizerBlock):
         own = self.attention.make_cache(batch_size, length)
         if self.cross_attention is None:
             return own, None
+        if source_length is None:
+            raise ValueError(
+                "A decoder with cross-attention needs the length of its "
+                "source. Pass `source_length`. Received: source_length=None"
+            )
         return own, self.cross_attention.make_cache(batch_size, source_length)
 
     def compute_output_shape(

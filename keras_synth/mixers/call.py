@@ -251,6 +251,14 @@ def of_cache(
     """
     mask, bias = pairs
     keys = masks.as_boolean(value_mask)
+    # With a start the length is checked where it matters.
+    shape = query.shape[0], places.shape[1] if start is None else None
+    if keys is not None and not may_be_equal(tuple(keys.shape), shape):
+        raise ValueError(
+            "`value_mask` must have the shape (batch, length) of the tokens, "
+            f"or of the cache. Expected: {shape}, with `None` for any length. "
+            f"Received: value_mask.shape={tuple(keys.shape)}"
+        )
     if places is None:
         for name, x in (("attention_mask", mask), ("attention_bias", bias)):
             if x is not None:

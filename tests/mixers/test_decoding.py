@@ -89,6 +89,8 @@ def test_caches_and_masks_that_do_not_fit_are_errors():
     x, source = tokens(), tokens(T)
     block = SynthesizerDecoder(16, H, synthesizer="R", max_length=N)
     block(x, source)
+    with pytest.raises(ValueError, match=r"`source_length`.*Received"):
+        block.make_caches(3, N)
     own, cross = block.make_caches(3, N, T)
     for caches in (
         {"self_attention_cache": own},

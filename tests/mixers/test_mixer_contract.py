@@ -486,6 +486,9 @@ def test_a_cache_of_another_layer_is_an_error(name):
         for call in (layer, lambda x: layer.call_with_cache(x, own, 0)):
             with pytest.raises(ValueError, match=rf"{words}.*Received"):
                 call(x)
+    for shape in ((1, T), (3, 1, T)):
+        with pytest.raises(ValueError, match=r"value_mask.*Received"):
+            layer.call_with_cache(X, own, 0, np.ones(shape, bool))
     if layer.overwrites_cache:
         with pytest.raises(ValueError, match=f"room for {N} tokens"):
             layer.call_with_cache(X, own, N - T + 1)
@@ -508,6 +511,9 @@ def test_another_sequence_is_attended_to_with_and_without_a_cache(name):
     expected = run(name, X[:, :5], source, value_mask=mask)
     assert np.abs(expected - run(name, X[:, :5], source)).max() > 1e-4
     memory = layer.remember(ops.convert_to_tensor(source))
+    for shape in ((3, N - 1), (1, N)):
+        with pytest.raises(ValueError, match=r"value_mask.*Received"):
+            layer.call_with_cache(X, memory, value_mask=np.ones(shape, bool))
     found, same = layer.call_with_cache(X[:, :5], memory, value_mask=mask)
     assert same is memory
     close(numpy(found), expected)
