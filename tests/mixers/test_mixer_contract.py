@@ -26,6 +26,7 @@ from cases import (
     K,
     N,
     T,
+    each_kind,
     layers_that,
     made,
     output_bias,
@@ -34,6 +35,7 @@ from cases import (
     shared,
 )
 from keras import ops
+from keras.src import testing  # private: wrapped only in `layer_test`
 from language_models import assert_writes_as_without_caches, language_model
 
 from keras_synth import mixers
@@ -107,6 +109,30 @@ def test_a_config_makes_the_same_layer_again(name):
     found = numpy(program(lambda x: again(x, value_mask=ragged()))(X))
     assert found.shape == X.shape
     close(found, run(name, X, value_mask=ragged()), 1e-6)
+
+
+@each_kind
+def test_keras_own_layer_test_passes(case):
+    synthesizer = CASES[case]()
+    synthesizer.build((None, T, D))
+    testing.TestCase().run_layer_test(
+        mixers.SyntheticAttention,
+        init_kwargs={
+            "num_heads": H,
+            "key_dim": 4,
+            "synthesizer": keras.saving.serialize_keras_object(CASES[case]()),
+            "dropout": 0.1,
+        },
+        input_shape={"query_shape": (2, T, D), "value_shape": (2, T, D)},
+        expected_output_shape=(2, T, D),
+        expected_num_trainable_weights=4 + len(synthesizer.trainable_weights),
+        expected_num_non_trainable_weights=int(case == "Fix"),
+        expected_num_seed_generators=1,
+        expected_num_losses=0,
+        supports_masking=True,
+        run_training_check=False,  # it cannot call with two tensors
+        run_mixed_precision_check=True,
+    )
 
 
 @layers_that(on_each_backend=FEWEST, quick=UNLIKE)
