@@ -58,7 +58,7 @@ MUTANTS = [
     ),
     Mutant(
         "attention/softmax.py",
-        "if mask.shape[-2] != 1 or scores.shape[-2] == 1:",
+        "if mask.shape[-2] != 1:",
         "if mask.shape[-1] == 1:",
         "masks of pairs are bounded, not selected: NaN remains",
     ),

@@ -225,22 +225,27 @@ def zero_padding(x, mask):
     return ops.where(_beside(mask, x), x, constant(0.0, x))
 
 
-def zero_padded_columns(bias, mask):
-    """Sets a bias `(B or 1, H or 1, T, S)` to zero for keys that no row sees.
+def zero_hidden(bias, mask, target_length=None):
+    """Sets a bias `(B or 1, H or 1, T or 1, S)` to zero where it is hidden.
 
-    If samples with different padding share a bias, only its NaN, inf and
-    numbers beyond 1e30 become zero, for all samples.
+    Without `target_length`, `T`, only for keys that no row sees. If samples
+    with different masks share a bias, only its NaN, inf and numbers beyond 1e30
+    become zero, for all samples.
     """
-    one = mask.pairs is not None and mask.pairs.shape[2] == 1
-    keys = mask._replace(pairs=mask.pairs if one else None).materialize()
-    if keys is None:
+    one = isinstance(target_length, int) and target_length == 1
+    if target_length is not None and (one or bias.shape[2] != 1):
+        mask = mask.with_pairs(target_length, ops.shape(bias)[3])
+    elif mask.pairs is not None and mask.pairs.shape[2] != 1:
+        mask = mask._replace(pairs=None)
+    allowed = mask.materialize()
+    if allowed is None:
         return bias
     zero = constant(0.0, bias)
-    if bias.shape[0] == 1 and keys.shape[0] != 1:
-        keys = ops.all(keys, axis=0, keepdims=True)
-        # Padded keys get FORBIDDEN added, which a larger bias would undo.
+    if bias.shape[0] == 1 and allowed.shape[0] != 1:
+        allowed = ops.all(allowed, axis=0, keepdims=True)
+        # Hidden pairs get FORBIDDEN added, which a larger bias would undo.
         zero = ops.where(ops.abs(bias) <= -LEAST_BIAS, bias, zero)
-    return ops.where(keys, bias, zero)
+    return ops.where(allowed, bias, zero)
 
 
 def zero_rows(context, visible):

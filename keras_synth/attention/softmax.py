@@ -15,12 +15,12 @@ LEAST_BIAS = -1e30
 def forbid(scores, mask):
     """Returns float32 scores that are `FORBIDDEN` where `mask` is False.
 
-    Scores `(..., T, S)` can be NaN there, unless several rows share a mask of
-    one row. `None` forbids nothing.
+    Scores `(..., T, S)` can be NaN there if the mask has several rows. `None`
+    forbids nothing.
     """
     if mask is None:
         return scores
-    if mask.shape[-2] != 1 or scores.shape[-2] == 1:
+    if mask.shape[-2] != 1:
         return ops.where(mask, scores, constant(FORBIDDEN, scores))
     # On PyTorch's CPUs adding is ten times as fast as selecting, and with XLA
     # it is faster than a minimum.

@@ -7,7 +7,7 @@ from keras import ops
 from keras_synth._backend.tensors import axis_size
 from keras_synth.attend import attend
 from keras_synth.attention.logits import Logits
-from keras_synth.attention.masks import zero_padded_columns
+from keras_synth.attention.masks import zero_hidden
 from keras_synth.attention.patterns import Window
 from keras_synth.attention.positions import shortest
 from keras_synth.attention.projections import repeated_heads
@@ -81,8 +81,6 @@ class HeadGroups:
 
         Keys and values are those of `project`.
         """
-        if bias is not None:
-            bias = zero_padded_columns(bias, mask)
         target_length = axis_size(query, 1)
         found = []
         for group, heads, own_keys, own_values, own_mask in zip(
@@ -102,10 +100,11 @@ class HeadGroups:
             has_keys = own_keys is not None and logits.bias is not None
             if has_keys and logits.bias.shape[0] == query.shape[0]:
                 # The bias can be computed from keys, including padding.
-                cleaned = zero_padded_columns(logits.bias, own_mask)
+                cleaned = zero_hidden(logits.bias, own_mask)
                 logits = logits._replace(bias=cleaned)
             if bias is not None:
                 own_bias = bias if bias.shape[1] == 1 else bias[:, heads]
+                own_bias = zero_hidden(own_bias, own_mask, target_length)
                 logits = logits + Logits(bias=ops.cast(own_bias, "float32"))
             attended = attend(
                 logits,

@@ -274,6 +274,7 @@ HIDING = {
     "padding": ({"value_mask": KEYS}, KEYS[:, None]),
     "pairs": ({"attention_mask": ALLOWED}, ALLOWED),
     "a row": ({"attention_mask": ALLOWED[:1, :1]}, ALLOWED[:1, :1]),
+    "the future": ({"use_causal_mask": True}, np.tri(8, dtype=bool)),
     "a pattern": ({}, NEAR),
 }
 
@@ -298,6 +299,19 @@ def test_a_bias_of_what_is_hidden_can_have_any_values(name, batch, hiding):
             close(found[row], expected[row])
             assert hiding == "pairs" or np.isfinite(found).all()
         assert not numpy(scores)[~np.repeat(seen[:, None], 2, 1)].any()
+
+
+@pytest.mark.parametrize("name", ["V", "R", "R + V"])
+def test_a_bias_of_tokens_to_come_can_have_any_values(name):
+    layer, outputs = mixers.get(name, 2, 4, 8), []
+    x = ops.convert_to_tensor(normal(3, 6, 16))
+    layer(x)
+    _, cache = layer.call_with_cache(x[:, :5], layer.make_cache(3, 8), 0)
+    for future in (0.0, np.nan):
+        bias = np.where(np.arange(8) > 5, future, 1.0)[None, None, None]
+        step = {"attention_bias": bias.astype("float32")}
+        outputs.append(layer.call_with_cache(x[:, 5:], cache, 5, **step)[0])
+    close(*outputs)
 
 
 @pytest.mark.each_backend

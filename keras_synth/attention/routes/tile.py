@@ -12,21 +12,18 @@ from keras_synth.attention.softmax import FORBIDDEN, softmax
 
 
 def tile_scores(queries, keys, bias=None, allowed=None):
-    """Returns the logits of a tile, float32 `(B or 1, H, G, r, c)`.
-
-    Where a bias is not allowed, it can have any values.
-    """
-    scores, bias = None, None if bias is None else float32(bias)
-    if queries is not None:
+    """Returns the logits of a tile, float32 `(B or 1, H, G, r, c)`."""
+    if queries is None:
+        scores = float32(bias)
+    else:
         queries, keys = within_float32(queries), within_float32(keys)
-        scores = float32(ops.matmul(queries, ops.swapaxes(keys, -1, -2)))
+        product = ops.matmul(queries, ops.swapaxes(keys, -1, -2))
+        scores = sum_of(float32(product), bias)
     if allowed is None:
-        return sum_of(scores, bias)
-    if bias is not None and allowed.shape[-2] == 1 != bias.shape[-2]:
-        # Padding, where a bias is finite. To select in all rows takes time.
-        scores, bias = sum_of(scores, bias), None
-    bias = constant(0.0, scores) if bias is None else bias
-    return sum_of(scores, ops.where(allowed, bias, constant(FORBIDDEN, bias)))
+        return scores
+    # On PyTorch's CPUs adding is ten times as fast as selecting.
+    nothing, least = (constant(x, scores) for x in (0.0, FORBIDDEN))
+    return scores + ops.where(allowed, nothing, least)
 
 
 def tile_context(normalizer, scores, allowed, values, count=None, dropout=None):
