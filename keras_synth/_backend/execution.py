@@ -55,14 +55,6 @@ def known_to_compilers(function):
     return TORCH.compiler.assume_constant_result(function)
 
 
-def value_here(variable):
-    """The value of a context variable, or `None` in code that PyTorch compiles.
-
-    A compiler cannot keep the value.
-    """
-    return None if is_compiled_by_torch() else variable.get()
-
-
 def without_gradients():
     """Returns a context in which PyTorch stores nothing for gradients.
 
@@ -103,16 +95,6 @@ def on_cpu(x):
 def first_platform():
     """JAX's name of its default platform."""
     return JAX.devices()[0].platform
-
-
-def runs_one_by_one(x):
-    """Whether Python launches each operation on an accelerator.
-
-    A launch then takes longer than most operations, and reading a value waits
-    for all earlier launches.
-    """
-    eager = is_eager(x) and not is_compiled_by_torch()
-    return eager and not on_cpu(x)
 
 
 def loops_over_slices(x):

@@ -5,7 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_synth._backend.execution import is_placeholder, value_here
+from keras_synth._backend.execution import (
+    is_compiled_by_torch,
+    is_placeholder,
+)
 from keras_synth._backend.internals import as_input
 from keras_synth._backend.layer import Layer
 from keras_synth.attention import masks
@@ -169,7 +172,8 @@ class Mixer(Layer):
             with_scores=return_attention_scores,
             training=training,
         )
-        observe = value_here(OBSERVER)
+        # A compiler cannot keep the value.
+        observe = None if is_compiled_by_torch() else OBSERVER.get()
         output = observe(self, call) if observe else self._call_flat(call)
         if not return_attention_scores:
             return axes.unflatten(output, query)

@@ -169,9 +169,11 @@ def number_of_weights(request: Request) -> int:
 
 
 def is_small(request: Request) -> bool:
-    """Whether operations take longer to start than to compute.
+    """Whether Python takes longer to launch operations than they take.
 
-    Detours for a bias of all samples then cost more than they save.
+    That is so on accelerators. Detours for a bias of all samples then cost more
+    than they save.
     """
-    few = 0 < number_of_weights(request) <= sizes.SMALL
-    return few and execution.runs_one_by_one(request.values)
+    x, few = request.values, 0 < number_of_weights(request) <= sizes.SMALL
+    eager = execution.is_eager(x) and not execution.is_compiled_by_torch()
+    return few and eager and not execution.on_cpu(x)
