@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from arrays import normal
 from assertions import close
-from backend import gradients, numpy, on_cpu, only_on
+from backend import gradients, numpy, only_on
 from keras import ops
 from places import ROOT
 
@@ -311,30 +311,3 @@ def test_half_precision_stays_half_on_accelerators(accelerator):
     accelerator()
     trace = str(jax.make_jaxpr(context)(normal(1, H, T, S), values))
     assert f"f32[{B},{S},{H},{K}]" not in trace
-
-
-@pytest.mark.each_backend
-@pytest.mark.skipif(not on_cpu(), reason="expects tensors on a CPU")
-def test_devices_are_asked_of_the_tensor():
-    x = ops.ones((2, 2))
-    assert execution.on_cpu(x)
-    assert execution.is_eager(x)
-    if BACKEND == "jax":
-        import jax
-
-        seen = []
-        jax.jit(lambda x: seen.append(execution.on_cpu(x)) or x)(x)
-        assert seen == [True]
-    if BACKEND == "torch":
-        import torch
-
-        assert not execution.on_cpu(torch.ones(2, device="meta"))
-    if BACKEND == "tensorflow":
-        import tensorflow as tf
-
-        @tf.function
-        def on_cpu(x):
-            with tf.device("/GPU:0"):
-                return tf.constant(execution.on_cpu(x + 1))
-
-        assert not on_cpu(tf.ones(2))
