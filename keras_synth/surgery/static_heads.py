@@ -203,12 +203,13 @@ def _rows_of(call, captured, heads):
     if call.bias is not None:
         bias = ops.convert_to_numpy(call.bias)
         bias = bias[:, heads] if bias.shape[1] > 1 else bias
+    x = ops.convert_to_numpy(call.query).astype("float32")
+    real = captured.query_mask
     inputs = {
-        "x": ops.convert_to_numpy(call.query).astype("float32"),
+        "x": np.where(real[..., None], x, 0.0),  # padding can be NaN
         "visible": visible,
         "bias": np.broadcast_to(bias, (len(weights), *bias.shape[1:])),
     }
-    real = np.broadcast_to(
-        captured.query_mask[:, None], weights.shape[:-1]
-    ).astype("float32")
-    return inputs, weights.astype("float32"), real
+    real = np.broadcast_to(real[:, None], weights.shape[:-1])
+    targets = np.where(real[..., None], weights, 0.0)
+    return inputs, targets, real.astype("float32")

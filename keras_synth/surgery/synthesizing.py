@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Iterator, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -118,11 +119,11 @@ def synthesize(
 
 def _checked_number(heads, source):
     total = sum(place.attention.num_heads for place in source.places)
-    whole = isinstance(heads, int) and not isinstance(heads, bool)
-    if whole and 0 <= heads <= total:
+    whole = isinstance(heads, Integral)
+    if whole and not isinstance(heads, bool) and 0 <= heads <= total:
         return heads
-    if isinstance(heads, float) and 0 <= heads <= 1:
-        return round(heads * total)
+    if not whole and isinstance(heads, Real) and 0 <= heads <= 1:
+        return round(float(heads) * total)
     raise ValueError(
         "`heads` must be a fraction from 0.0 to 1.0, or a number up to "
         f"{total}. Received: heads={heads!r}"

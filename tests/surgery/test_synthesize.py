@@ -62,7 +62,7 @@ def test_heads_that_ignore_their_input_are_found_and_kept(by):
 def test_all_heads_and_none():
     model = bert([(i, j) for i in range(LAYERS) for j in range(H)])
     given = inputs()
-    for heads in (0.0, 1.0):
+    for heads in (0.0, np.float32(1.0), np.int64(LAYERS * H)):
         student = synthesize(model, given, heads=heads)
         close(outputs(student, given), outputs(model, given), atol=2e-4)
         queries = [w for w in student.weights if "/query/" in w.path]
@@ -137,6 +137,20 @@ def test_dense_heads_tell_what_tables_cannot(tmp_path, monkeypatch):
         close(outputs(again, given), outputs(dense, given), atol=1e-4)
 
 
+@pytest.mark.parametrize("to", ["R", "D"])
+def test_padding_can_be_nan(to, monkeypatch):
+    monkeypatch.setattr(static_heads, "STEPS", 2)
+    x = keras.Input((T, D))
+    mask = keras.Input((T,), dtype="bool", name="mask")
+    attention = keras.layers.MultiHeadAttention(2, 4)
+    y = attention(x, x, query_mask=mask, key_mask=mask, value_mask=mask)
+    real = inputs(full=False)["padding_mask"].astype(bool)
+    data = np.random.default_rng(0).normal(size=(B, T, D))
+    data[~real] = np.nan
+    student = synthesize(keras.Model([x, mask], y), [data, real], 1, to)
+    assert all(np.isfinite(numpy(w)).all() for w in student.weights)
+
+
 def static_t5():
     """A T5 whose heads know distances alone: queries are zero."""
     model = keras_hub.models.T5Backbone(30, 1, 2, D, 12)
@@ -197,6 +211,7 @@ def test_texts_of_a_task_with_byte_pairs():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
+        ({"heads": True}, "fraction.*heads=True"),
         ({"heads": 1.5}, "fraction from 0.0 to 1.0.*8.*1.5"),
         ({"heads": 9}, "number up to 8.*9"),
         ({"by": "luck"}, "input_dependence.*'luck'"),
