@@ -17,13 +17,12 @@ from keras_synth.analysis.recording import (
     Recorder,
     asking_for_scores,
 )
-from keras_synth.mixers.call import OBSERVER
 from keras_synth.mixers.mixer import Mixer
 from keras_synth.synthesizers.synthesizer import Synthesizer
 
 # Only one thread at a time: two would restore each other's functions.
 _LOCK = threading.RLock()
-_KERAS = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
+KERAS = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
 
 
 @contextlib.contextmanager
@@ -52,12 +51,8 @@ def capture(parts: bool = False) -> Iterator[dict[str, CapturedAttention]]:
     (3, 2, 10, 10)
     """
     seen: dict[str, CapturedAttention] = {}
-    recorder = Recorder(seen.__setitem__, parts)
-    token = OBSERVER.set(recorder)  # type: ignore[arg-type]
-    try:
+    with Recorder(seen.__setitem__, parts):
         yield seen
-    finally:
-        OBSERVER.reset(token)
 
 
 def attention_weights(
@@ -128,8 +123,7 @@ def observe(
             ):
                 call = asking_for_scores(layer, recorder)
                 stack.enter_context(replaced_call(layer, call))
-        token = OBSERVER.set(recorder)  # type: ignore[arg-type]
-        stack.callback(OBSERVER.reset, token)
+        stack.enter_context(recorder)
         model(inputs, training=False)
     if not recorder.names:
         raise ValueError(
@@ -143,16 +137,12 @@ def attention_layers(
     model: Any, layers: str | Sequence[str] | None = None
 ) -> list[Any]:
     """Returns the layers of a model whose weights can be captured."""
-    if not isinstance(model, keras.Layer):
-        raise ValueError(
-            f"`model` must be a Keras layer or model. Received: {model!r}"
-        )
-    everything = [model, *sublayers(model)]
+    everything = _parts_of(model)
     mixers = [x for x in everything if isinstance(x, Mixer)]
     found = [
         x
         for x in everything
-        if isinstance(x, _KERAS)
+        if isinstance(x, KERAS)
         or (isinstance(x, Mixer) and x.supports_attention_scores)
     ]
     if not found:
@@ -175,6 +165,15 @@ def attention_layers(
             f"Received: layers={layers!r}"
         )
     return [x for x in found if x.path in wanted]
+
+
+def _parts_of(model):
+    """A layer and its parts."""
+    if not isinstance(model, keras.Layer):
+        raise ValueError(
+            f"`model` must be a Keras layer or model. Received: {model!r}"
+        )
+    return [model, *sublayers(model)]
 
 
 def tables(model: Any) -> dict[str, np.ndarray]:
@@ -214,7 +213,7 @@ def tables(model: Any) -> dict[str, np.ndarray]:
     """
     found: dict[str, np.ndarray] = {}
     seen: collections.Counter = collections.Counter()
-    for layer in (model, *sublayers(model)):
+    for layer in _parts_of(model):
         if isinstance(layer, Synthesizer) and layer.built:
             # Layers of two nested models can have the same path.
             number, path = seen[layer.path], layer.path

@@ -51,13 +51,24 @@ class CapturedAttention(NamedTuple):
 
 
 class Recorder:
-    """Calls mixers, and a function with the record of each call."""
+    """Observes mixers in a `with` block.
 
-    def __init__(self, keep, parts, layers=None):
+    It calls mixers, and a function with the name and record of each call.
+    `current` is the layer of this call and, of a mixer, its `Call`.
+    """
+
+    def __init__(self, keep, parts=False, layers=None):
         self._keep, self._parts = keep, parts
         self._chosen = None if layers is None else {id(x) for x in layers}
-        self._tokens = None
+        self._tokens = self.current = None
         self.names = set()
+
+    def __enter__(self):
+        self._token = OBSERVER.set(self)
+        return self
+
+    def __exit__(self, *error):
+        OBSERVER.reset(self._token)
 
     def __call__(self, layer, call):
         chosen = self._chosen is None or id(layer) in self._chosen
@@ -73,6 +84,7 @@ class Recorder:
         result = (output, weights) if call.with_scores else output
         if not _has_values(weights):  # a weight of the layer is traced
             return result
+        self.current = layer, call
         queries = call.mask.queries
         is_self = _same(call.query, call.value)
         self.add(layer.path, weights, _visible(layer, call), queries, is_self)

@@ -210,7 +210,7 @@ def attention_statistics(
             seen.weights, seen.query_mask, seen.key_mask, seen.visible
         )
 
-    for inputs in batches(data):
+    for inputs in batches(data, model):
         observe(model, inputs, add, layers, parts)
     return found
 

@@ -8,6 +8,7 @@ import keras
 import keras_hub
 
 from keras_synth._backend.internals import sublayers
+from keras_synth.analysis.capturing import KERAS
 from keras_synth.attention import normalizers
 from keras_synth.layers import (
     SynthesizerDecoder,
@@ -18,11 +19,7 @@ from keras_synth.mixers import Mixer
 from keras_synth.surgery.copying import Copy, Pairs, is_graph
 from keras_synth.synthesizers import DotProductSynthesizer
 
-ATTENTION = (
-    keras.layers.MultiHeadAttention,
-    keras.layers.GroupQueryAttention,
-    SyntheticAttention,
-)
+ATTENTION = *KERAS, SyntheticAttention
 # Decoding with caches: KerasHub's layers and ours have different caches.
 _DECODERS = keras_hub.models.CausalLM, keras_hub.models.Seq2SeqLM
 

@@ -163,21 +163,18 @@ class Distillation(keras.Model):
         elif isinstance(validation, tuple):
             first, *others = validation
             kwargs["validation_data"] = (self._inputs(first), *others)
-        with self._kept():
+        optimizer = self.optimizer
+        if optimizer is not None and not optimizer.built:
+            # As Keras does later, but its variables are then kept, too.
+            optimizer.build(self.trainable_variables)
+        with kept_variables(self):
             return super().fit(self._inputs(x), **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
         """Returns the distance to the teacher; x as in `fit`."""
         _check_no_labels(y, kwargs.get("sample_weight"))
-        with self._kept():
+        with kept_variables(self):
             return super().evaluate(self._inputs(x), **kwargs)
-
-    def _kept(self):
-        """Keeps variables, also of the optimizer, if data raise an error."""
-        optimizer = self.optimizer
-        if optimizer is not None and not optimizer.built:
-            optimizer.build(self.trainable_variables)  # as Keras does later
-        return kept_variables(self)
 
     def _inputs(self, x):
         """Texts as inputs of the student; other data unchanged."""

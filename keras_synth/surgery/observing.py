@@ -10,7 +10,7 @@ from keras import ops
 from keras_synth._backend.execution import without_gradients
 from keras_synth.analysis import averages
 from keras_synth.analysis.recording import CapturedAttention, Recorder
-from keras_synth.mixers.call import OBSERVER, Call
+from keras_synth.mixers.call import Call
 from keras_synth.surgery.places import inputs_of
 from keras_synth.surgery.replacing import Exact
 from keras_synth.types import Tensor
@@ -45,15 +45,10 @@ def watch(
     """Calls a model, and `keep` with each place's number, call and record."""
     layers = [place.attention for place in source.places]
     numbers = {id(layer): i for i, layer in enumerate(layers)}
-    current: Any = None  # the number of a layer, and its call
-
-    def observe(layer, call):
-        nonlocal current
-        current = numbers.get(id(layer)), call
-        return recorder(layer, call)
 
     def record(name, captured):
-        number, call = current
+        layer, call = recorder.current
+        number = numbers[id(layer)]
         place = source.places[number]
         longest, length = place.max_length, call.query.shape[1]
         if longest is not None and length > longest:
@@ -64,16 +59,12 @@ def watch(
             )
         keep(number, call, captured)
 
-    recorder = Recorder(record, False, layers)
+    recorder = Recorder(record, layers=layers)
     known = inputs_of(source.model)
     if not isinstance(known, dict):
         inputs = keras.tree.pack_sequence_as(known, [*inputs.values()])
-    token = OBSERVER.set(observe)  # type: ignore[arg-type]
-    try:
-        with without_gradients():
-            source.model(inputs, training=False)
-    finally:
-        OBSERVER.reset(token)
+    with recorder, without_gradients():
+        source.model(inputs, training=False)
 
 
 # --- data ---------------------------------------------------------------------
@@ -87,19 +78,9 @@ def batches(model: Any, data: Any) -> Iterator[dict[str, Any]]:
     of tuples that begin with one.
     """
     preprocessor = getattr(model, "preprocessor", None)
-    if isinstance(data, str) or not isinstance(data, Iterable):
-        data = [data]
-    elif isinstance(data, dict):
-        data = {name: as_array(x) for name, x in data.items()}
-    elif preprocessor is not None and are_texts(data):
+    if preprocessor is not None and are_texts(data):
         data = read_texts(preprocessor, data)
-    elif (
-        isinstance(data, (list, tuple))
-        and len(data) == len(model.inputs) > 1
-        and not any(isinstance(x, (str, dict, tuple)) for x in data)
-    ):
-        data = dict(zip(_inputs(model), data, strict=True))
-    for batch in averages.batches(data):
+    for batch in averages.batches(data, model):
         yield _checked(model, batch)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import keras_hub
 from keras import tree
 
-from keras_synth._backend.internals import replaced_call
+from keras_synth._backend.internals import replaced_call, sublayers
+from keras_synth.analysis.capturing import KERAS
 from keras_synth.surgery.places import (
     holders,
     inputs_of,
@@ -33,12 +34,7 @@ class ModelStates:
 
     def __init__(self, model, hidden_states):
         self.model = model
-        self.layers = []
-        if hidden_states:
-            self.layers = holders(model)
-            if not self.layers:
-                places = exact(model, max_length_of(model) or 1).places
-                self.layers = [place.origin for place in places]
+        self.layers = _layers_of(model) if hidden_states else []
         outputs = _named(model, outputs_of(model))
         self.widths = {name: x.shape[-1] for name, x in outputs.items()}
 
@@ -66,6 +62,20 @@ class ModelStates:
                 for name in self.widths
             ],
         }
+
+
+def _layers_of(model):
+    """The layers with self-attention, of this package or of others."""
+    found = holders(model)
+    if found and not any(isinstance(x, KERAS) for x in sublayers(model)):
+        return found
+    try:
+        places = exact(model, max_length_of(model) or 1).places
+    except ValueError:  # of layers of both kinds that surgery does not make
+        if found:
+            return found
+        raise
+    return [place.origin for place in places]
 
 
 @contextlib.contextmanager

@@ -297,8 +297,12 @@ def test_calls_in_other_threads_are_not_captured(monkeypatch):
 def test_tables_are_those_of_the_model():
     name = "FR(rank=3) + relative(max_distance=2) + D"
     layer = layers.SyntheticAttention(H, 4, synthesizer=name, max_length=S)
-    with pytest.raises(ValueError, match="synthesizers that learn tables"):
-        analysis.tables(layer)
+    for bad, match in (
+        (layer, "synthesizers that learn tables"),
+        ("a preset", "Keras layer or model.*'a preset'"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            analysis.tables(bad)
     layer.build((None, None, D))
     found = analysis.tables(layer)
     place = f"{layer.path}/synthesizer"
@@ -355,7 +359,6 @@ def without():
         ),
         (without, {}, "FourierMixer.*do not have weights"),
         (flash, {}, "flash"),
-        (lambda: "a preset", {}, "Keras layer or model.*'a preset'"),
         (
             lambda: made("R+V")[0],
             {"layers": ["layer_7"]},

@@ -1,5 +1,6 @@
 """Statistics over a data set, compared with NumPy loops."""
 
+import keras
 import numpy as np
 import pytest
 from assertions import close, equal
@@ -177,7 +178,9 @@ def test_padding_is_left_out_of_layers_that_are_named():
     close(alone.entropy(), every[name].entropy())
 
 
-@pytest.mark.parametrize("kind", ["dictionary", "pairs", "one by one"])
+@pytest.mark.parametrize(
+    "kind", ["dictionary", "pairs", "one by one", "lists", "list"]
+)
 def test_a_data_set_is_streamed(kind):
     model, inputs = made("R+V")
     whole = analysis.attention_statistics(model, inputs)
@@ -185,7 +188,11 @@ def test_a_data_set_is_streamed(kind):
         "dictionary": [inputs],
         "pairs": [(inputs, np.zeros(B))],
         "one by one": iter([inputs, inputs]),
+        "lists": {name: x.tolist() for name, x in inputs.items()},
+        "list": [*inputs.values()],
     }[kind]
+    if kind == "list":
+        model = keras.Model([model.input[x] for x in inputs], model.output)
     streamed = analysis.attention_statistics(model, data)
     close(numbers(streamed), numbers(whole), atol=1e-6)
 

@@ -4,6 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
+import small_models
 import small_tasks
 from assertions import close, equal
 from backend import numpy
@@ -163,9 +164,20 @@ def test_dropout_is_a_choice():
         assert np.isclose(found[0], steady, rtol=1e-4) != dropout
 
 
-def test_a_graft_has_nothing_to_learn_at_the_start():
-    teacher = noisy(keras_hub.models.GPT2Backbone(**SIZES), 0.3)
-    found = loss_of(compiled(graft(teacher, "R+V"), teacher), inputs())
+@pytest.mark.parametrize(
+    ("teacher", "given"),
+    [
+        (lambda: keras_hub.models.GPT2Backbone(**SIZES), inputs()),
+        # Keras' attention beside layers of this package.
+        (
+            lambda: small_models.MADE["grouped heads"](),
+            small_models.inputs_of("grouped heads"),
+        ),
+    ],
+)
+def test_a_graft_has_nothing_to_learn_at_the_start(teacher, given):
+    teacher = noisy(teacher(), 0.3)
+    found = loss_of(compiled(graft(teacher, "R+V"), teacher), given)
     assert found["loss"] < 1e-8
 
 
