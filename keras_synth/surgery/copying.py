@@ -101,7 +101,7 @@ class Copy:
         return self._same(layer)
 
     def _task(self, task):
-        preprocessor = cut_to(task.preprocessor, self.max_length)
+        preprocessor = shortened(task.preprocessor, self.max_length)
         cls = TASKS.get(type(task), type(task))
         made = cls.from_config(
             {
@@ -171,14 +171,6 @@ def is_graph(layer: Any) -> bool:
     known = keras_hub.models.Task, keras_hub.models.Backbone
     name = keras.saving.get_registered_name(type(layer))
     return name in ("Functional", "Sequential") or isinstance(layer, known)
-
-
-def cut_to(preprocessor: Any, max_length: int | None) -> Any:
-    """Returns a preprocessor of sequences up to a length, or the original."""
-    tokenizes = getattr(preprocessor, "tokenizer", None) is not None
-    if max_length is None or not tokenizes:
-        return preprocessor
-    return shortened(preprocessor, max_length)
 
 
 # --- checks -------------------------------------------------------------------

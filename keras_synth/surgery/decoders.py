@@ -13,12 +13,12 @@ from keras_synth.models import (
     SynthesizerBackbone,
     SynthesizerSeq2SeqBackbone,
 )
+from keras_synth.models.tasks.folding import shortened
 from keras_synth.surgery.conversions import (
     block_pairs,
     check_compares,
     register,
 )
-from keras_synth.surgery.copying import cut_to
 from keras_synth.surgery.places import holders
 
 # Arguments of KerasHub's decoders.
@@ -64,7 +64,7 @@ for _class in (SynthesizerBackbone, SynthesizerSeq2SeqBackbone):
 
 def _task(task, clone):
     """A task with the embedding as its output layer."""
-    preprocessor = cut_to(task.preprocessor, clone.max_length)
+    preprocessor = shortened(task.preprocessor, clone.max_length)
     cls = _TASKS[type(task)]
     made = cls(clone(task.backbone), preprocessor=preprocessor)
     keep_sampler(task, made)

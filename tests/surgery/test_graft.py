@@ -18,9 +18,6 @@ FAMILIES = {
     "bert": keras_hub.models.BertBackbone,
     "roberta": keras_hub.models.RobertaBackbone,
     "gpt2": keras_hub.models.GPT2Backbone,
-    "ours": lambda **sizes: models.SynthesizerBackbone(
-        **sizes, synthesizer="V", causal=True
-    ),
     "t5": lambda max_sequence_length, **sizes: keras_hub.models.T5Backbone(
         **sizes
     ),
@@ -28,7 +25,6 @@ FAMILIES = {
         **sizes, synthesizer="V", max_decoder_length=9, num_decoder_layers=1
     ),
 }
-LENGTHS = {"t5": 10}  # it has none of its own
 B, T = 3, 7
 
 
@@ -72,14 +68,6 @@ def real_outputs(model, given):
 def check_same(model, grafted, length=T):
     given = inputs(model, length)
     close(real_outputs(grafted, given), real_outputs(model, given))
-
-
-@pytest.mark.parametrize("name", ["gpt2", "ours", "t5", "our_seq2seq"])
-def test_outputs_are_the_same_at_the_start(name):
-    model = trained(name)
-    before = [numpy(w) for w in model.weights]
-    check_same(model, graft(model, "R+V", max_length=LENGTHS.get(name)))
-    equal(model.weights, before)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +153,7 @@ def test_t5_of_every_form(gated, tied):
 def test_targets_shorter_than_sources_stay_so():
     model = trained("our_seq2seq")
     grafted = graft(model, "R+V", max_length=10)
+    check_same(model, grafted)
     assert grafted.max_sequence_length == 10
     assert grafted.max_decoder_length == 9
     assert graft(model, "R+V", max_length=8).max_decoder_length == 8

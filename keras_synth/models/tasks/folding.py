@@ -12,10 +12,9 @@ def _folded_config(task, folding):
     # Layers of a task find their quantization here.
     dtype = config["backbone"]["config"]["dtype"]
     backbone = folding.rebuilt(task.backbone, dtype=dtype)
-    preprocessor, length = task.preprocessor, folding.max_length
-    if length is not None and preprocessor is not None:
-        preprocessor = shortened(preprocessor, length)
-        _check_shortened(task, preprocessor, length)
+    preprocessor = shortened(task.preprocessor, folding.max_length)
+    if preprocessor is not task.preprocessor:
+        _check_shortened(task, preprocessor, folding.max_length)
     return {**config, "backbone": backbone, "preprocessor": preprocessor}
 
 
@@ -35,7 +34,12 @@ def _check_shortened(task, preprocessor, max_length):
 
 
 def shortened(preprocessor, max_length):
-    """A preprocessor with the same tokenizer and limited lengths."""
+    """A preprocessor with the same tokenizer and limited lengths.
+
+    It is the original without a tokenizer or a `max_length`.
+    """
+    if max_length is None or getattr(preprocessor, "tokenizer", None) is None:
+        return preprocessor
     config = preprocessor.get_config()
     for name, value in _lengths(preprocessor).items():
         config[name] = min(value, max_length)
