@@ -478,6 +478,15 @@ def test_texts_are_data():
         surgery.report(made("BertTextClassifier"), [])
 
 
+@pytest.mark.once
+def test_texts_of_a_task_with_byte_pairs():
+    """KerasHub's tokenizer reads lists, and not arrays."""
+    model = made("RobertaTextClassifier")
+    student = surgery.synthesize(model, np.array(TEXTS), heads=1)
+    other = surgery.synthesize(model, model.preprocessor(TEXTS), heads=1)
+    close(student.weights, other.weights, atol=1e-6)
+
+
 def test_lengths_of_tasks_of_kerashub_change():
     longer = surgery.lengthen(grafted("DistilBertTextClassifier"), 20)
     assert longer.backbone.max_sequence_length == 20

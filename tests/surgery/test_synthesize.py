@@ -190,24 +190,6 @@ def test_heads_of_t5_beside_its_own_positions(to, monkeypatch):
         )
 
 
-@pytest.mark.once
-def test_texts_of_a_task_with_byte_pairs():
-    """KerasHub's tokenizer reads lists, and not arrays."""
-    vocabulary = ["<s>", "<pad>", "</s>", "<mask>", "a", "b", "Ġ", "Ġa"]
-    tokenizer = keras_hub.models.RobertaTokenizer(
-        {token: i for i, token in enumerate(vocabulary)}, ["Ġ a"]
-    )
-    model = keras_hub.models.RobertaTextClassifier(
-        keras_hub.models.RobertaBackbone(8, 1, 2, 8, 8, max_sequence_length=N),
-        2,
-        keras_hub.models.RobertaTextClassifierPreprocessor(tokenizer, N),
-    )
-    texts = ["a b", "b a a", "a"]
-    made = synthesize(model, texts, heads=1)
-    other = synthesize(model, model.preprocessor(texts), heads=1)
-    close(made.weights, other.weights, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("options", "match"),
     [
