@@ -61,26 +61,28 @@ def _grown(array, rows, columns):
     return np.pad(array, [(0, 0), (0, max(0, below)), (0, max(0, right))])
 
 
-def batches(data: Any, model: Any) -> Iterator[Any]:
-    """Yields the inputs of batches, or cuts arrays into batches.
-
-    A list with an array for each of several inputs counts as arrays.
-    """
+def batches(data: Any, model: Any, size: int = 32) -> Iterator[Any]:
+    """Yields the inputs of batches, or cuts arrays into batches."""
     kind, batch = type(data).__name__, None
-    if isinstance(data, keras.utils.PyDataset):
-        data = map(data.__getitem__, range(len(data)))
-    elif isinstance(data, str) or not isinstance(data, Iterable):
-        data = [data]
-    elif isinstance(data, dict):
-        data = _cut({k: _as_array(x) for k, x in data.items()})
-    elif hasattr(data, "shape"):
-        data = _cut(data)
-    elif (
+    is_list = (  # with an array for each of several inputs
         isinstance(data, (list, tuple))
         and len(data) == len(getattr(model, "inputs", ())) > 1
         and not any(isinstance(x, (str, dict, tuple)) for x in data)
-    ):
-        data = _cut([_as_array(x) for x in data])
+    )
+    if isinstance(data, keras.utils.PyDataset):
+        data = map(data.__getitem__, range(len(data)))
+    elif is_list or isinstance(data, dict) or hasattr(data, "shape"):
+        if is_list:
+            data = [_array(x) for x in data]
+        elif isinstance(data, dict):
+            data = {k: _array(x) for k, x in data.items()}
+        arrays = keras.tree.flatten(data)
+        data = [
+            keras.tree.map_structure(lambda x, i=i: x[i : i + size], data)
+            for i in range(0, len(arrays[0]) if arrays else 0, size)
+        ]
+    elif isinstance(data, str) or not isinstance(data, Iterable):
+        data = [data]
     for batch in data:
         yield batch[0] if isinstance(batch, tuple) else batch
     if batch is None:
@@ -90,14 +92,5 @@ def batches(data: Any, model: Any) -> Iterator[Any]:
         )
 
 
-def _as_array(x):
+def _array(x):
     return np.asarray(x) if isinstance(x, list) else x
-
-
-def _cut(arrays, size=32):
-    """Batches of arrays in any structure."""
-    number = max(map(len, keras.tree.flatten(arrays)), default=0)
-    return [
-        keras.tree.map_structure(lambda x, i=i: x[i : i + size], arrays)
-        for i in range(0, number, size)
-    ]

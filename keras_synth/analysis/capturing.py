@@ -137,7 +137,11 @@ def attention_layers(
     model: Any, layers: str | Sequence[str] | None = None
 ) -> list[Any]:
     """Returns the layers of a model whose weights can be captured."""
-    everything = _parts_of(model)
+    if not isinstance(model, keras.Layer):
+        raise ValueError(
+            f"`model` must be a Keras layer or model. Received: {model!r}"
+        )
+    everything = [model, *sublayers(model)]
     mixers = [x for x in everything if isinstance(x, Mixer)]
     found = [
         x
@@ -165,15 +169,6 @@ def attention_layers(
             f"Received: layers={layers!r}"
         )
     return [x for x in found if x.path in wanted]
-
-
-def _parts_of(model):
-    """A layer and its parts."""
-    if not isinstance(model, keras.Layer):
-        raise ValueError(
-            f"`model` must be a Keras layer or model. Received: {model!r}"
-        )
-    return [model, *sublayers(model)]
 
 
 def tables(model: Any) -> dict[str, np.ndarray]:
@@ -213,7 +208,8 @@ def tables(model: Any) -> dict[str, np.ndarray]:
     """
     found: dict[str, np.ndarray] = {}
     seen: collections.Counter = collections.Counter()
-    for layer in _parts_of(model):
+    is_layer = isinstance(model, keras.Layer)
+    for layer in (model, *sublayers(model)) if is_layer else ():
         if isinstance(layer, Synthesizer) and layer.built:
             # Layers of two nested models can have the same path.
             number, path = seen[layer.path], layer.path

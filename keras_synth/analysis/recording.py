@@ -51,16 +51,13 @@ class CapturedAttention(NamedTuple):
 
 
 class Recorder:
-    """Observes mixers in a `with` block.
-
-    It calls mixers, and a function with the name and record of each call.
-    `current` is the layer of this call and, of a mixer, its `Call`.
-    """
+    """Calls mixers in a `with` block, and a function with each record."""
 
     def __init__(self, keep, parts=False, layers=None):
         self._keep, self._parts = keep, parts
         self._chosen = None if layers is None else {id(x) for x in layers}
-        self._tokens = self.current = None
+        self._tokens = None
+        self.current = None  # a mixer and its `Call`, while it is recorded
         self.names = set()
 
     def __enter__(self):

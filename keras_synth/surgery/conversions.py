@@ -220,14 +220,13 @@ def _masked_lm_head(layer, clone):
 # --- layers of this package ---------------------------------------------------
 
 
+@register(SyntheticAttention)
+@register(SynthesizerEncoder)
+@register(SynthesizerDecoder)
 def _own(layer, clone):
     for part in (layer, *sublayers(layer)):
         if isinstance(part, Mixer):
             check_compares(part)
-
-
-for _class in (SyntheticAttention, SynthesizerEncoder, SynthesizerDecoder):
-    register(_class, _own)
 
 
 def check_compares(attention: Any) -> None:

@@ -47,6 +47,8 @@ _T5_ATTENTION = {
 }
 
 
+@register(SynthesizerBackbone)
+@register(SynthesizerSeq2SeqBackbone)
 def _own(backbone, clone):
     for block in holders(backbone):
         check_compares(block.attention)
@@ -56,10 +58,6 @@ def _own(backbone, clone):
             config[name] = shortest(config[name], clone.max_length)
     made = type(backbone).from_config(config)
     return made, [(backbone, made)]
-
-
-for _class in (SynthesizerBackbone, SynthesizerSeq2SeqBackbone):
-    register(_class, _own)
 
 
 def _task(task, clone):

@@ -44,11 +44,10 @@ def watch(
 ) -> None:
     """Calls a model, and `keep` with each place's number, call and record."""
     layers = [place.attention for place in source.places]
-    numbers = {id(layer): i for i, layer in enumerate(layers)}
 
     def record(name, captured):
         layer, call = recorder.current
-        number = numbers[id(layer)]
+        number = layers.index(layer)
         place = source.places[number]
         longest, length = place.max_length, call.query.shape[1]
         if longest is not None and length > longest:

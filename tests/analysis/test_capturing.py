@@ -299,7 +299,7 @@ def test_tables_are_those_of_the_model():
     layer = layers.SyntheticAttention(H, 4, synthesizer=name, max_length=S)
     for bad, match in (
         (layer, "synthesizers that learn tables"),
-        ("a preset", "Keras layer or model.*'a preset'"),
+        ("a preset", "tables.*Received: 'a preset'"),
     ):
         with pytest.raises(ValueError, match=match):
             analysis.tables(bad)
@@ -359,6 +359,7 @@ def without():
         ),
         (without, {}, "FourierMixer.*do not have weights"),
         (flash, {}, "flash"),
+        (lambda: "a preset", {}, "Keras layer or model.*'a preset'"),
         (
             lambda: made("R+V")[0],
             {"layers": ["layer_7"]},
