@@ -246,10 +246,10 @@ def as_input(layer: keras.Layer, x: Any) -> Any:
     return y
 
 
-def keras_hub_class(module: str, name: str) -> type | None:
-    """Returns a class of `keras_hub.src.models.<module>`, or `None`."""
+def keras_hub_part(module: str, name: str) -> Any | None:
+    """Returns a class or function of `keras_hub.src.<module>`, or `None`."""
     try:
-        found = importlib.import_module(f"keras_hub.src.models.{module}")
+        found = importlib.import_module(f"keras_hub.src.{module}")
     except ImportError:
         return None
     return getattr(found, name, None)

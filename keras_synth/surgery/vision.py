@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_synth._backend.internals import keras_hub_class
+from keras_synth._backend.internals import keras_hub_part
 from keras_synth.folding import plain_layer
 from keras_synth.layers import SynthesizerEncoder, SyntheticAttention
 from keras_synth.surgery.conversions import attention_pairs, register
@@ -59,7 +59,7 @@ def _vit_patches(layer, clone):
 
 
 _VIT = [
-    keras_hub_class("vit.vit_layers", name)
+    keras_hub_part("models.vit.vit_layers", name)
     for name in ("ViTEncoder", "ViTEncoderBlock", "ViTPatchingAndEmbedding")
 ]
 if None not in _VIT:
@@ -116,6 +116,6 @@ def _clip_encoder_layer(layer, clone):
     return keras.Model(x, y, name=layer.name), []
 
 
-_CLIP = keras_hub_class("clip.clip_layers", "CLIPEncoderLayer")
+_CLIP = keras_hub_part("models.clip.clip_layers", "CLIPEncoderLayer")
 if _CLIP is not None:
     register(_CLIP, _clip_encoder_layer)

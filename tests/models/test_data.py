@@ -308,7 +308,7 @@ WRONG = {
     "too large": ([0, 2] * 4, {}, r"0 to 1.*Received: 2"),
     "negative": ([0, -1] * 4, {}, r"0 to 1.*Received: -1"),
     "fractions": ([0.5] * 8, {}, r"Received: 0\.5"),
-    "not binary": ([0, 3] * 4, {"loss": "binary_crossentropy"}, "0 to 1"),
+    "not binary": ([0, 1.5] * 4, {"loss": "binary_crossentropy"}, "0 to 1"),
     "too few": ([0, 1], {}, "same number of examples"),
     "missing": ([0, 1] * 3 + [0, None], {}, r"y\[7\] must be a label.*None"),
     "none": (None, {}, "Pass y"),

@@ -116,8 +116,24 @@ def test_tokenizers_load_from_presets_of_all_backbones(translates, tmp_path):
         shutil.rmtree(tmp_path / "assets", ignore_errors=True)
 
 
-def test_presets_load_from_hubs(tmp_path, monkeypatch):
+def in_mixed_precision():
+    body = models.SynthesizerBackbone(
+        9, **SIZES, synthesizer="R", dtype="mixed_bfloat16"
+    )
+    return models.SynthesizerTextClassifier(body, 2)
+
+
+def quantized():
     model = task("classifier")
+    model.quantize("int8")
+    return model
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: task("classifier"), in_mixed_precision, quantized]
+)
+def test_presets_load_from_hubs(make, tmp_path, monkeypatch):
+    model = make()
     model.save_to_preset(tmp_path)
     asked = []
 
@@ -220,10 +236,7 @@ def test_a_clone_of_a_compiled_task_is_a_compiled_model(kind):
 
 
 def test_a_preset_in_mixed_precision_loads_in_the_present_one(tmp_path):
-    body = models.SynthesizerBackbone(
-        9, **SIZES, synthesizer="R", dtype="mixed_bfloat16"
-    )
-    model = models.SynthesizerTextClassifier(body, 2)
+    model = in_mixed_precision()
     model.save_to_preset(tmp_path)
     for dtype in (None, "mixed_float16"):
         loaded = type(model).from_preset(tmp_path, dtype=dtype)
@@ -256,7 +269,7 @@ def test_a_preset_replaces_an_older_one_as_a_whole(tmp_path):
 @pytest.mark.parametrize("way", ["load", "save", "save the rest"])
 def test_a_preset_comes_back_after_a_kill_between_two_renames(way, tmp_path):
     folder, aside = tmp_path / "preset", tmp_path / ".preset.old"
-    model = task("classifier")
+    model = in_mixed_precision()
     model.save_to_preset(folder)
     (folder / "README.md").write_text("A card.")
     os.rename(folder, aside)

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_synth._backend.internals import keras_hub_part
 from keras_synth._backend.policies import (
     check_quantization,
     inherit_settings,
@@ -66,10 +67,7 @@ class ModelMixin(Mixin):
     @classmethod
     def from_preset(cls, preset: FilePath, *args: Any, **kwargs: Any) -> Self:
         """Loads a model from a preset, like KerasHub's classes."""
-        preset = os.fspath(preset)
-        if not os.path.exists(preset):
-            _put_back(pathlib.Path(preset).resolve())
-        return super().from_preset(preset, *args, **kwargs)
+        return super().from_preset(find_preset(preset), *args, **kwargs)
 
     def save(self, filepath, overwrite=True, **kwargs):
         """Saves the model like `keras.Model.save`, completely or not at all."""
@@ -196,6 +194,13 @@ def _aside(folder):
     return folder.with_name(f".{folder.name}.old")
 
 
+def find_preset(preset: FilePath) -> str:
+    """Returns a preset's path or handle, also after a saving was killed."""
+    if not os.path.exists(preset):
+        _put_back(pathlib.Path(preset).resolve())
+    return os.fspath(preset)
+
+
 def _put_back(folder):
     """Moves the old preset back, or only its files that are not KerasHub's.
 
@@ -215,7 +220,7 @@ def _put_back(folder):
 
 
 def policy_of_task(
-    preset: FilePath, cls: type, options: dict[str, Any]
+    preset: str, cls: type, options: dict[str, Any]
 ) -> Any | None:
     """Returns the dtype policy for a task, or `None` for its backbone's.
 
@@ -237,7 +242,15 @@ def policy_of_task(
     return None
 
 
-def read_json(preset: FilePath, name: str) -> dict[str, Any]:
-    """Returns the content of a file of a preset, `{}` if it is not there."""
-    file = pathlib.Path(preset) / name
-    return json.loads(file.read_text("utf-8")) if file.exists() else {}
+def read_json(preset: str, name: str) -> dict[str, Any]:
+    """Returns the content of a file of a preset, `{}` if it is not there.
+
+    Without KerasHub's function it is not there if the preset is on a hub.
+    """
+    get_file = keras_hub_part("utils.preset_utils", "get_file") or os.path.join
+    try:
+        return json.loads(
+            pathlib.Path(get_file(preset, name)).read_text("utf-8")
+        )
+    except FileNotFoundError:
+        return {}

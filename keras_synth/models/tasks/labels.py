@@ -77,7 +77,7 @@ def encode_labels(
     if count < 2 or (one_hot and loss is not None and not is_binary(loss)):
         return labels
     whole = is_binary(loss) or labels == np.round(labels)
-    wrong = labels[~((labels >= 0) & (labels < count) & whole)]
+    wrong = labels[~((labels >= 0) & (labels <= count - 1) & whole)]
     if len(wrong):
         raise ValueError(
             f"Labels must be classes, from 0 to {count - 1}. Use a larger "

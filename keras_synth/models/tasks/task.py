@@ -15,6 +15,7 @@ from keras_synth._backend.policies import with_policies
 from keras_synth.models.preprocessors.checks import check_fits, check_padding
 from keras_synth.models.saving.model import (
     ModelMixin,
+    find_preset,
     policy_of_task,
     read_json,
     with_public_optimizers,
@@ -342,6 +343,7 @@ class TaskMixin(ModelMixin):
     @classmethod
     def from_preset(cls, preset, load_weights=True, **kwargs):
         """Loads a task from a preset, like KerasHub's tasks."""
+        preset = find_preset(preset)
         policy = policy_of_task(preset, cls, kwargs)
         if policy is not None and kwargs.get("dtype") is None:
             kwargs["dtype"] = policy
