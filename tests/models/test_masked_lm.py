@@ -179,7 +179,11 @@ def test_bad_input_is_an_error():
         masked_lm().fill_mask("a cat")
     with pytest.raises(ValueError, match="Received: 14 tokens"):
         masked_lm().fill_mask("a [MASK]" + " cat" * 10)
-    assert masked_lm().fill_mask([]) == []
+    with pytest.raises(ValueError, match=r"^texts\[0\] must be a text.*None"):
+        masked_lm().fill_mask([None])
+    for texts in ([], np.array([], str)):
+        assert masked_lm().fill_mask(texts) == []
+    assert len(masked_lm().fill_mask(b"a [MASK]")) == 1
 
 
 def test_a_space_before_a_mask_is_a_part_of_what_is_hidden():

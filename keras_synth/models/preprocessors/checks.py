@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_synth._backend.checks import check_positive
 from keras_synth.models.preprocessors.arrays import as_array, in_graph
+from keras_synth.models.preprocessors.columns import decoded
 
 _TOKENS = ("start_token", "end_token", "pad_token")
 _MASKS = {"padding_mask", "encoder_padding_mask", "decoder_padding_mask"}
@@ -43,10 +44,7 @@ def check_prompts(
         return
     if sources is not None:
         check_sources(sources)
-    texts = [
-        x.decode() if isinstance(x, bytes) else x  # those of a tensor
-        for x in np.ravel(as_array(prompts)).tolist()
-    ]
+    texts = decoded(np.ravel(as_array(prompts)))
     if not texts:
         raise ValueError(
             "`generate` needs at least one prompt. Received: 0 prompts"

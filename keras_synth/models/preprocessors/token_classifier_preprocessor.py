@@ -14,6 +14,7 @@ from keras_synth.models.preprocessors.checks import (
     check_arguments,
     check_words,
 )
+from keras_synth.models.preprocessors.columns import decoded
 from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
 from keras_synth.types import Shape
 
@@ -211,8 +212,7 @@ def _rows(data):
 
 def _words(row):
     """The words of a sentence as strings, without padding."""
-    check_words(row)
-    words = [x.decode() if isinstance(x, bytes) else x for x in row]
+    words = decoded([*row])
     while isinstance(row, np.ndarray) and words and not words[-1]:
         words.pop()
     return words

@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import keras
 import keras_hub
-import numpy as np
 
 from keras_synth._backend.checks import check_positive
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.backbones.seq2seq_backbone import (
     SynthesizerSeq2SeqBackbone,
 )
+from keras_synth.models.preprocessors.columns import column, decoded
 from keras_synth.types import FilePath, Tensor
 
 WORD_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
@@ -141,7 +141,7 @@ class SynthesizerBytePairTokenizer(keras_hub.tokenizers.BytePairTokenizer):
 
     def tokenize(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Returns token ids of texts: a string, a list or a tensor of them."""
-        return super().tokenize(_strings(inputs), *args, **kwargs)
+        return super().tokenize(decoded(inputs), *args, **kwargs)
 
     @classmethod
     def from_texts(
@@ -257,20 +257,9 @@ class SynthesizerWordTokenizer(SynthesizerTokenizer):
         return cls([*WORD_PIECES, *words], **kwargs)
 
 
-def _strings(texts):
-    """Arrays and bytes as strings and lists of them. Tensors stay."""
-    if isinstance(texts, np.ndarray):
-        texts = texts.tolist()
-    if isinstance(texts, bytes):
-        return texts.decode()
-    if isinstance(texts, (list, tuple)):
-        return [_strings(text) for text in texts]
-    return texts
-
-
 def _between_spaces(texts):
     """The words of texts: a string, a list of them, or a tensor."""
-    texts = _strings(texts)
+    texts = decoded(texts)
     if isinstance(texts, str):  # TensorFlow splits at spaces of ASCII
         return [word.decode() for word in texts.encode().split()]
     if isinstance(texts, list):
@@ -357,21 +346,10 @@ def _checked_texts(texts, vocabulary_size, fewest):
             "tokens and those learned. Received: "
             f"vocabulary_size={vocabulary_size}"
         )
-    received = texts
-    # A table would be read as the names of its columns.
-    is_column = hasattr(texts, "__len__") and getattr(texts, "ndim", 1) == 1
-    if is_column and not isinstance(texts, (str, bytes, dict)):
-        texts = [x.decode() if isinstance(x, bytes) else x for x in texts]
-        for at, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise ValueError(
-                    f"texts[{at}] must be a text. Convert or remove other "
-                    f"examples. Received: {text!r:.60}"
-                )
-        if any(text.strip() for text in texts):
-            return texts
-    shown = " ".join(repr(received).split())  # a table has many lines
+    texts = decoded(column(texts, "texts"))
+    if any(text.strip() for text in texts):
+        return texts
     raise ValueError(
-        "texts must be a list or one column of strings, at least one of them "
-        f"with a word. Received: {shown:.60}"
+        "texts must be strings, at least one of them with a word. Received: "
+        f"{texts!r:.60}"
     )

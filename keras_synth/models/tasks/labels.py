@@ -12,6 +12,7 @@ from keras_synth.models.preprocessors.arrays import (
     call_numpy,
     in_graph,
 )
+from keras_synth.models.preprocessors.columns import decoded
 from keras_synth.types import Tensor
 
 
@@ -149,10 +150,7 @@ def _name_of(loss):
 
 
 def _numbers_of_names(labels, class_names):
-    names = [
-        label.decode() if isinstance(label, bytes) else label
-        for label in labels.reshape(-1).tolist()
-    ]
+    names = decoded(labels.ravel())
     if class_names is None:
         raise ValueError(
             "String labels need a model with class_names. Received: "

@@ -15,6 +15,7 @@ from keras_synth.analysis.counts import added
 from keras_synth.folding import plain_layer
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.preprocessors.arrays import as_array
+from keras_synth.models.preprocessors.columns import column, decoded
 from keras_synth.models.preprocessors.masked_lm_preprocessor import (
     SynthesizerMaskedLMPreprocessor,
 )
@@ -136,10 +137,9 @@ class SynthesizerMaskedLM(TaskMixin, keras_hub.models.MaskedLM):
                 "with one, or set model.preprocessor. Received: "
                 "preprocessor=None"
             )
-        alone = isinstance(texts, str)
-        rows = [
-            self._with_masks(text) for text in ([texts] if alone else texts)
-        ]
+        alone = isinstance(texts, (str, bytes))
+        texts = decoded(column([texts] if alone else texts, "texts"))
+        rows = [self._with_masks(text) for text in texts]
         if not rows:
             return []
         self._build_preprocessor()

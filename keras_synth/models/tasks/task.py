@@ -13,6 +13,7 @@ from keras.utils import pack_x_y_sample_weight, unpack_x_y_sample_weight
 from keras_synth._backend.internals import kept_variables, sublayers
 from keras_synth._backend.policies import with_policies
 from keras_synth.models.preprocessors.checks import check_fits, check_padding
+from keras_synth.models.preprocessors.columns import columns
 from keras_synth.models.saving.model import (
     ModelMixin,
     find_preset,
@@ -25,7 +26,6 @@ from keras_synth.models.tasks.examples import (
     check_batches,
     check_not_a_stream,
     check_weights,
-    columns,
     count_of,
     is_dataset,
     split,

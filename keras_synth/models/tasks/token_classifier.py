@@ -13,14 +13,11 @@ from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.preprocessors.checks import check_words
+from keras_synth.models.preprocessors.columns import column
 from keras_synth.models.preprocessors.token_classifier_preprocessor import (
     SynthesizerTokenClassifierPreprocessor,
 )
-from keras_synth.models.tasks.examples import (
-    check_batches,
-    columns,
-    is_dataset,
-)
+from keras_synth.models.tasks.examples import check_batches, is_dataset
 from keras_synth.models.tasks.labels import encode_labels, make_head
 from keras_synth.models.tasks.task import TaskMixin
 from keras_synth.types import Identifier, Tensor
@@ -175,7 +172,7 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
                 "one, or set model.preprocessor. Received: preprocessor=None"
             )
         sentences = [
-            [*row] for row in columns(sentences, "sentences", words=True)
+            [*row] for row in column(sentences, "sentences", words=True)
         ]
         if not sentences:
             return []
