@@ -160,6 +160,10 @@ def _copy_bert_block(block, layer):
         ({"cross_num_heads": -1}, "cross_num_heads"),
         ({"cross_key_dim": 1.5}, "cross_key_dim"),
         ({"num_heads": 5, "key_dim": None}, "or pass `key_dim`"),
+        (
+            {"synthesizer": "fnet", "decoder_synthesizer": "V"},
+            "does not support relative positions",
+        ),
     ],
 )
 def test_bad_options_are_errors(options, match):
@@ -171,15 +175,6 @@ def test_bad_options_are_errors(options, match):
 def test_unknown_names_are_errors():
     with pytest.raises(ValueError, match=r"one of .*t5_base.*'t5_base_v2'"):
         models.config("t5_base_v2")
-
-
-def test_mixers_without_pairs_do_not_support_t5s_positions():
-    config = models.config("t5_tiny", "fnet", **SMALL, decoder_synthesizer="V")
-    models.SynthesizerSeq2SeqBackbone(**config)
-    with pytest.raises(ValueError, match="does not support relative positions"):
-        models.SynthesizerSeq2SeqBackbone(
-            **{**config, "positions": "t5_relative"}
-        )
 
 
 def test_dropout_of_t5_is_in_its_feed_forward_networks_too():

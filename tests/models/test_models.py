@@ -114,10 +114,3 @@ def test_wrong_arguments_are_errors():
         models.SynthesizerBackbone(10, 2, 2, 8, 16, ["R"])
     with pytest.raises(ValueError, match="pooling"):
         classifier(pooling="max")
-
-
-def test_input_longer_than_the_backbone_names_both_lengths():
-    model = classifier("R", preprocess=False)
-    ids = np.ones((1, 20), "int32")
-    with pytest.raises(ValueError, match=r"(?s)20.*16"):
-        model.backbone({"token_ids": ids, "padding_mask": ids})

@@ -216,12 +216,14 @@ def test_optimizer_loss_and_sampler_come_back_with_a_file(kind, tmp_path):
     assert int(numpy(loaded.optimizer.iterations)) == 2
 
 
+@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 @pytest.mark.parametrize("given", ["auto", False])
 def test_a_file_does_not_make_other_backends_compile(given, tmp_path):
     """The meaning of "auto" depends on the backend."""
     model = task("classifier")
     model.compile(jit_compile=given)
     assert model.get_compile_config()["jit_compile"] == given
+    model.save(tmp_path / "model.h5")  # does not change the config
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert loaded.get_compile_config()["jit_compile"] == given
@@ -348,15 +350,6 @@ def test_a_task_that_is_not_compiled_is_saved_and_loaded(kind, tmp_path):
     loaded = type(model).from_preset(tmp_path, preprocessor=None, compile=False)
     assert not loaded.compiled
     assert_same_weights(made, loaded)
-
-
-@pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
-def test_a_task_is_saved_after_a_file_of_keras_2(tmp_path):
-    model = task("classifier")
-    model.save(tmp_path / "model.h5")
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert loaded.compiled
 
 
 def test_a_map_of_policies_stays_that_of_the_backbone(tmp_path):
