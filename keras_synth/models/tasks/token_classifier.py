@@ -13,7 +13,7 @@ from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added, of_dense
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.preprocessors.checks import check_words
-from keras_synth.models.preprocessors.columns import column
+from keras_synth.models.preprocessors.columns import column, decoded
 from keras_synth.models.preprocessors.token_classifier_preprocessor import (
     SynthesizerTokenClassifierPreprocessor,
 )
@@ -171,9 +171,7 @@ class SynthesizerTokenClassifier(TaskMixin, keras_hub.models.Task):
                 "`tag` needs a preprocessor for words. Build the model with "
                 "one, or set model.preprocessor. Received: preprocessor=None"
             )
-        sentences = [
-            [*row] for row in column(sentences, "sentences", words=True)
-        ]
+        sentences = decoded(column(sentences, "sentences", words=True))
         if not sentences:
             return []
         parts = self.preprocessor.split(sentences)
