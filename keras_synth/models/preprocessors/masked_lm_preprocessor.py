@@ -19,8 +19,6 @@ from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
 from keras_synth.pretraining import mask_tokens
 from keras_synth.pretraining.masked_tokens import check_rates
 
-_TOKENS = "start_token", "end_token", "pad_token", "mask_token"
-
 
 @keras.saving.register_keras_serializable(package="keras_synth")
 class SynthesizerMaskedLMPreprocessor(
@@ -95,7 +93,8 @@ class SynthesizerMaskedLMPreprocessor(
         seed: int = 0,
         **kwargs: Any,
     ) -> None:
-        check_arguments(tokenizer, _TOKENS, sequence_length=sequence_length)
+        tokens = "start_token", "end_token", "pad_token", "mask_token"
+        check_arguments(tokenizer, tokens, sequence_length=sequence_length)
         check_rates(mask_selection_rate, mask_token_rate, random_token_rate)
         if mask_selection_length is None:
             most = round(mask_selection_rate * sequence_length)

@@ -243,10 +243,7 @@ def policy_of_task(
 
 
 def read_json(preset: str, name: str) -> dict[str, Any]:
-    """Returns the content of a file of a preset, `{}` if it is not there.
-
-    Without KerasHub's function it is not there if the preset is on a hub.
-    """
+    """Returns the content of a file of a preset, `{}` if it is not there."""
     get_file = keras_hub_part("utils.preset_utils", "get_file") or os.path.join
     try:
         return json.loads(

@@ -391,9 +391,6 @@ class TaskMixin(ModelMixin):
 def _without_optimizer(model: Any) -> Iterator[None]:
     """Hides a compiled model's optimizer from saving and loading."""
     optimizer = getattr(model, "optimizer", None)
-    if optimizer is None:
-        yield
-        return
     model.optimizer = None
     try:
         yield
