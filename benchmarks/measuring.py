@@ -119,8 +119,11 @@ class Records:
     def __init__(self, path, key=()):
         self.path, self.key, self.rows = pathlib.Path(path), key, []
         if self.path.exists():
-            lines = self.path.read_text("utf-8").splitlines()
-            self.rows = [json.loads(line) for line in lines]
+            text = self.path.read_text("utf-8")
+            whole = text[: text.rfind("\n") + 1]
+            self.rows = [json.loads(line) for line in whole.splitlines()]
+            if whole != text:  # the process was killed when it wrote a row
+                self.path.write_text(whole, "utf-8")
 
     def get(self, row):
         """Returns the row of the same key, or `None`."""

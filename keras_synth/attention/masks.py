@@ -300,5 +300,5 @@ def without_nonfinite_padding(query, value, key, mask):
 
 
 def _beside(mask, x):
-    """Gives a mask `(B, S)` the rank of `x`."""
-    return mask[(...,) + (None,) * (len(x.shape) - 2)]
+    """Gives a mask, such as `(B, S)`, the rank of `x`."""
+    return mask[(...,) + (None,) * (len(x.shape) - len(mask.shape))]

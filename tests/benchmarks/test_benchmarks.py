@@ -60,6 +60,14 @@ def test_layers(tmp_path, mask):
         assert row[1].endswith(" ms") == is_first
 
 
+def test_a_row_that_a_kill_cut_off_is_written_again(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"name": "R", "value": 1}\n{"name": "V", "va')
+    measuring.Records(path, ["name"]).append({"name": "V", "value": 2})
+    rows = measuring.Records(path).rows
+    assert [(row["name"], row["value"]) for row in rows] == [("R", 1), ("V", 2)]
+
+
 def test_layers_go_on(tmp_path):
     stopped = layers(tmp_path, "--modes", "inference", "--minutes", "0")
     assert "Cells are left" in stopped.stderr

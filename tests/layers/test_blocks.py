@@ -55,6 +55,20 @@ def test_a_model_that_cannot_run_is_not_made(cls, mixer, options, words):
         block(keras.Input((N, D)), **options)
 
 
+@pytest.mark.parametrize("cls", [SynthesizerEncoder, SynthesizerDecoder])
+def test_padding_can_be_anywhere_in_grids_of_tokens(cls):
+    name = f"{'decoder_' * (cls is SynthesizerDecoder)}padding_mask"
+    x, mask = normal(2, 3, 3, D), normal(2, 3, 3, seed=1) > 0
+    x[~mask] = np.nan
+    block = cls(16, H, synthesizer="R+V", max_length=N)
+    found = numpy(block(x, **{name: mask}))
+    flat = cls(16, H, synthesizer="R+V", max_length=N)
+    flat.build((2, N, D))
+    flat.set_weights(block.get_weights())
+    expected = numpy(flat(x.reshape(2, N, D), **{name: mask.reshape(2, N)}))
+    close(found[mask], expected.reshape(x.shape)[mask])
+
+
 def test_objects_with_weights_or_other_heads_are_errors():
     built = mixers.get("V", H, K)
     built.build((None, T, D))
