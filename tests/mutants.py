@@ -88,14 +88,14 @@ MUTANTS = [
     ),
     Mutant(
         "attention/masks.py",
-        "return ops.where(keys, bias, zero)",
+        "return ops.where(allowed, bias, zero)",
         "return bias",
         "NaN in padded columns of a bias reaches the output",
     ),
     Mutant(
         "attention/masks.py",
-        "keys = ops.all(keys, axis=0, keepdims=True)",
-        "keys = ops.any(keys, axis=0, keepdims=True)",
+        "allowed = ops.all(allowed, axis=0, keepdims=True)",
+        "allowed = ops.any(allowed, axis=0, keepdims=True)",
         "one bias for unequal padding keeps its NaN",
     ),
     Mutant(

@@ -191,7 +191,7 @@ def _near(window, queries, keys):
 def _attention(layer, queries, keys):
     # All pairs, unless a window or a pattern excludes some.
     layer._check_built()
-    layer._check_lengths(queries, keys)
+    layer._check_symbolic_lengths(queries, keys)
     groups = {
         group: _pairs_of(layer, group, queries, keys)
         for group in layer.synthesizer.head_groups()

@@ -209,7 +209,7 @@ class SynthesizerBlock(Layer):
 
     def _check_symbolic(self, mixer, x, source, given, prefix=""):
         """Raises if a mixer does not support symbolic tensors."""
-        mixer._check_lengths(x.shape[1], source.shape[1])
+        mixer._check_symbolic_lengths(x.shape[1], source.shape[1])
         names = "attention_mask", "attention_bias"
         pairs = {name: given.get(prefix + name) for name in names}
         mixer._check_supported({"query": x, **pairs})

@@ -245,6 +245,9 @@ class Mixer(Layer):
         check_longest(query_length, self.max_length)
         check_longest(source_length, self.max_length)
 
+    def _check_symbolic_lengths(self, query_length, source_length):
+        self._check_lengths(query_length, source_length)
+
     def _output_spec(self, axes, query, value, with_scores):
         """The `keras.KerasTensor`s of `call`'s outputs."""
         features = self._output_shape or query.shape[-1:]

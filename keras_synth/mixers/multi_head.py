@@ -317,5 +317,5 @@ class MultiHeadMixer(Mixer):
         key = value if key is None else key
         axes = self._checked_axes(query, value, key)
         lengths = (axes.length(x.shape) for x in (query, value))
-        self._check_lengths(*lengths)
+        self._check_symbolic_lengths(*lengths)
         return self._output_spec(axes, query, value, return_attention_scores)

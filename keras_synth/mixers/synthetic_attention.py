@@ -260,7 +260,10 @@ class SyntheticAttention(MultiHeadMixer):
             self._groups.check_reach_all("{} and {} tokens".format(*lengths))
         if self.pattern is not None:
             check_pattern_lengths(self.pattern, *lengths)
-        self.synthesizer.check_lengths(*lengths)
+
+    def _check_symbolic_lengths(self, *lengths):
+        self._check_lengths(*lengths)
+        self.synthesizer.check_lengths(*lengths)  # otherwise in its call
 
     def _limited(self, mask):
         """An `AttentionMask` with the window and the pattern of the layer."""
