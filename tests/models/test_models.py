@@ -114,3 +114,6 @@ def test_wrong_arguments_are_errors():
         models.SynthesizerBackbone(10, 2, 2, 8, 16, ["R"])
     with pytest.raises(ValueError, match="pooling"):
         classifier(pooling="max")
+    backbone, ids = small_tasks.backbone("classifier"), np.ones((2, 4), "int32")
+    with pytest.raises(ValueError, match="dictionary.*token_ids.*list"):
+        backbone([ids, ids])

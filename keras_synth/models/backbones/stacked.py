@@ -36,7 +36,12 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         self.pretrained = True
 
     def check_lengths(self, inputs: dict[str, Tensor]) -> None:
-        """Raises if inputs have too many tokens."""
+        """Raises if inputs have too many tokens, or no names."""
+        if not isinstance(inputs, dict):
+            raise ValueError(
+                f"Inputs must be a dictionary with {[*self.input]}. Received: "
+                f"{type(inputs).__name__}"
+            )
         for name in [name for name in inputs if name.endswith("token_ids")]:
             limit = limit_of(name)
             length, longest = inputs[name].shape[1], getattr(self, limit)
