@@ -265,6 +265,25 @@ def test_no_bias_shows_padding(largest):
     close(found, layer(x[1:, :4])[0])
 
 
+@pytest.mark.each_backend
+@pytest.mark.parametrize("with_scores", [False, True])
+@pytest.mark.parametrize("name", ["V", "R+V", "D+V"])
+def test_no_logit_shows_the_future(name, with_scores):
+    """Its dot products with earlier queries overflow."""
+    layer = mixers.get(name, 2, 4, 8)
+
+    def output(x):
+        options = {"return_attention_scores": with_scores}
+        return numpy(
+            keras.tree.flatten(layer(x, use_causal_mask=True, **options))[0]
+        )
+
+    x = normal(3, 8, 16)
+    expected = output(x)
+    x[:, -1] = 1e38
+    close(output(x)[:, :-1], expected[:, :-1])
+
+
 ALLOWED = np.random.default_rng(5).random((3, 8, 8)) < 0.6
 ALLOWED[0, 2] = False  # a row that sees nothing
 KEYS = np.arange(8) < [[5], [8], [6]]
