@@ -115,5 +115,5 @@ def test_wrong_arguments_are_errors():
     with pytest.raises(ValueError, match="pooling"):
         classifier(pooling="max")
     backbone, ids = small_tasks.backbone("classifier"), np.ones((2, 4), "int32")
-    with pytest.raises(ValueError, match="dictionary.*token_ids.*list"):
+    with pytest.raises(ValueError, match=r"dictionary.*token_ids.*list"):
         backbone([ids, ids])
