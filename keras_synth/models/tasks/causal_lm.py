@@ -12,6 +12,7 @@ from keras_synth.models.preprocessors.causal_lm_preprocessor import (
     SynthesizerCausalLMPreprocessor,
 )
 from keras_synth.models.tasks.generation import (
+    checked_prompts,
     multiplications_of_lm,
     sample_tokens,
 )
@@ -129,6 +130,9 @@ class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
     def make_caches(self, batch_size: int, length: int) -> Tensor:
         """Returns empty caches for `length` tokens, one for each block."""
         return self.backbone.stack.make_caches(batch_size, length)
+
+    def generate(self, inputs, *args, **kwargs):
+        return super().generate(checked_prompts(inputs), *args, **kwargs)
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Continues a batch of prompts; `generate` calls it.

@@ -1,10 +1,31 @@
 """Text generation of causal and sequence-to-sequence models."""
 
+import keras
 from keras import ops
 
 from keras_synth._backend.execution import is_eager
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added
+from keras_synth.models.tasks.examples import check_batches, is_dataset
+
+
+def checked_prompts(inputs):
+    """Returns inputs of `generate`, or raises if devices cannot share them.
+
+    A dictionary is a copy, because KerasHub changes it.
+    """
+    first = inputs
+    if isinstance(inputs, dict):
+        inputs = {**inputs}
+        first = next(iter(inputs.values()))
+    # KerasHub distributes inputs before it calls the generate function.
+    if keras.distribution.distribution() and not is_dataset(inputs):
+        alone = isinstance(first, (str, bytes)) or not len(
+            getattr(first, "shape", [1])
+        )
+        count = 1 if alone else len(first)
+        check_batches(count, count)
+    return inputs
 
 
 def sample_tokens(

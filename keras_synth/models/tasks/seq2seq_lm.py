@@ -14,6 +14,7 @@ from keras_synth.models.preprocessors.seq2seq_lm_preprocessor import (
     SynthesizerSeq2SeqLMPreprocessor,
 )
 from keras_synth.models.tasks.generation import (
+    checked_prompts,
     multiplications_of_lm,
     sample_tokens,
 )
@@ -143,9 +144,7 @@ class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
         )
 
     def generate(self, inputs, *args, **kwargs):
-        # KerasHub would change a dictionary of strings.
-        inputs = {**inputs} if isinstance(inputs, dict) else inputs
-        return super().generate(inputs, *args, **kwargs)
+        return super().generate(checked_prompts(inputs), *args, **kwargs)
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Generates targets for a batch of sources; `generate` calls it.

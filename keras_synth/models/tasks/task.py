@@ -23,7 +23,6 @@ from keras_synth.models.saving.model import (
 )
 from keras_synth.models.tasks.examples import (
     batches_of,
-    check_batches,
     check_not_a_stream,
     check_weights,
     count_of,
@@ -209,8 +208,6 @@ class TaskMixin(ModelMixin):
 
             def checked(inputs, stop_token_ids=None):
                 check_padding(inputs)
-                count = len(keras.tree.flatten(inputs)[0])
-                check_batches(count, count)
                 return function(inputs, stop_token_ids=stop_token_ids)
 
             self.generate_function = checked
