@@ -67,9 +67,10 @@ def fold_synthesizer(
 
 
 def form_of(layer: Any, forms: Any) -> Callable[..., Any]:
-    """Returns the function for a layer's class, or for all classes.
+    """Returns the function that is registered for a layer's class itself.
 
-    That of a base class may compute something else.
+    A derived class can compute something else than its base. Without a function
+    of its own, it has the default, not that of its base.
     """
     return forms.registry.get(type(layer), forms.registry[object])
 

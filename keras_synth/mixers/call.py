@@ -126,6 +126,21 @@ def check_longest(length, max_length):
         )
 
 
+def check_decoding(mixer, start):
+    """Raises unless a mixer decodes one sequence, from the position `start`."""
+    name = type(mixer).__name__
+    if not mixer.supports_causal_mask:
+        raise NotImplementedError(
+            f"{name} cannot decode, because it has no causal form."
+        )
+    if start is None:
+        raise ValueError(
+            f"{name} mixes the tokens of one sequence: its cache needs a "
+            "`start`. For cross-attention use a mixer that supports it, such "
+            "as SyntheticAttention. Received: start=None"
+        )
+
+
 def check_cache(cache, shapes, batch_size):
     """Raises unless a cache has these shapes, nested and without batch."""
     own = keras.tree.map_shape_structure(

@@ -17,6 +17,7 @@ from keras_synth.mixers.call import (
     OBSERVER,
     by_name,
     check_cache,
+    check_decoding,
     check_dtype,
     check_longest,
     check_room,
@@ -211,21 +212,12 @@ class Mixer(Layer):
         """Raises if this way of decoding is not supported."""
         if start is None and self.supports_cross_attention:
             return
-        name = type(self).__name__
-        if not self.supports_causal_mask:
-            raise NotImplementedError(
-                f"{name} cannot decode, because it has no causal form."
-            )
-        if start is None:
-            raise ValueError(
-                f"{name} mixes the tokens of one sequence: its cache needs a "
-                "`start`. For cross-attention use a mixer that supports it, "
-                "such as SyntheticAttention. Received: start=None"
-            )
+        check_decoding(self, start)
         if self._decodes_in_order and not use_causal_mask:
             raise ValueError(
-                f"{name} decodes only with a causal mask. Leave out the "
-                f"argument. Received: use_causal_mask={use_causal_mask}"
+                f"{type(self).__name__} decodes only with a causal mask. Leave "
+                "out `use_causal_mask`, or pass True. Received: "
+                f"use_causal_mask={use_causal_mask}"
             )
 
     def _checked_axes(self, query, value, key):

@@ -186,6 +186,7 @@ def errors():
                     method(*given, batch_size=batch_size, verbose=0)
         for kind, method, given in (
             ("causal_lm", "generate", "the film"),
+            ("seq2seq_lm", "generate", "the film"),
             ("masked_lm", "fill_mask", "the [MASK]"),
             ("token_classifier", "tag", ["the", "film"]),
         ):

@@ -1,6 +1,7 @@
 """Text generation of causal and sequence-to-sequence models."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_synth._backend.execution import is_eager
@@ -20,10 +21,8 @@ def checked_prompts(inputs):
         first = next(iter(inputs.values()))
     # KerasHub distributes inputs before it calls the generate function.
     if keras.distribution.distribution() and not is_dataset(inputs):
-        alone = isinstance(first, (str, bytes)) or not len(
-            getattr(first, "shape", [1])
-        )
-        count = 1 if alone else len(first)
+        shape = np.shape(first)
+        count = shape[0] if shape else 1
         check_batches(count, count)
     return inputs
 
