@@ -69,8 +69,8 @@ def fold_synthesizer(
 def form_of(layer: Any, forms: Any) -> Callable[..., Any]:
     """Returns the function that is registered for a layer's class itself.
 
-    A derived class can compute something else than its base. Without a function
-    of its own, it has the default, not that of its base.
+    A derived class can compute something else than its base. If no function is
+    registered for it, it has the default, not that of its base.
     """
     return forms.registry.get(type(layer), forms.registry[object])
 
