@@ -67,7 +67,8 @@ def read(
             label of a row is a list. `None` reads only texts.
         header: Whether the first row of a CSV or TSV file has the names of
             columns.
-        delimiter: Separator of columns; by default a comma, or in TSV a tab.
+        delimiter: Separator of columns, a character; by default a comma, or in
+            TSV a tab.
         skip_empty: Whether to omit rows, pairs of lines or files of a class
             with an empty text or label.
 
@@ -172,6 +173,7 @@ def _table(path, format, sep, header):
             header=None,
             dtype=str,
             keep_default_na=False,
+            engine="c",  # others read longer separators as patterns
             quoting=csv.QUOTE_NONE if format == "tsv" else csv.QUOTE_MINIMAL,
             **options,
         )
@@ -226,12 +228,12 @@ def _columns(path, table, text, label, skip_empty):
                 f"{path} must have one column {name!r}. Rename the others. "
                 f"Received: columns {[*table.columns]}"
             )
-    if len({*sides, *answers}) < len(sides) + len(answers):
+    names = [*sides, *answers]
+    if not sides or len({*names}) < len(names):
         raise ValueError(
             f"{path}: `text` and `label` must be different columns. Received: "
             f"text={text!r}, label={label!r}"
         )
-    names = [*sides, *answers]
     columns = _complete(
         path,
         [table[name].tolist() for name in names],

@@ -44,10 +44,12 @@ def train_validation_split(
             f"{validation_fraction!r}"
         )
     sides = texts if isinstance(texts, tuple) else (texts,)
-    if {len(side) for side in sides} != {len(labels)}:
+    labels = [*labels] if isinstance(labels, tuple) else labels
+    counts = [len(side) for side in sides]
+    if {*counts} != {len(labels)}:
         raise ValueError(
-            "There must be one label for each text. Received: "
-            f"{[len(side) for side in sides]} texts, {len(labels)} labels"
+            "There must be one label for each text, and a tuple must be of "
+            f"lists. Received: {counts[:4]} texts, {len(labels)} labels"
         )
     numbers: dict[Any, int] = {}  # of distinct texts
     copies = np.array(

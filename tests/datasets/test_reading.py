@@ -195,6 +195,8 @@ def test_names_of_classes_that_python_would_read_as_numbers(labels, tmp_path):
             {"label": "text"},
             "different columns.*'text'",
         ),
+        ("a.csv", b"text,label\na,1\n", {"text": []}, r"columns.*text=\[\]"),
+        ("a.csv", b"a||1\n", {"delimiter": "||"}, "cannot be read as csv"),
         ("a.csv", b"text,label\na,1,2,3\nb,1\n", {}, "cannot be read as csv"),
         ("a.csv", b"text,label\n", {}, "must have at least one row"),
         ("a.csv", b"", {}, "cannot be read as csv"),
@@ -333,7 +335,7 @@ def test_pandas_columns_are_split_by_position():
 
 
 @pytest.mark.parametrize("kind", [int, bool, str, np.int64, np.bool_])
-@pytest.mark.parametrize("hold", [list, np.array])
+@pytest.mark.parametrize("hold", [list, tuple, np.array])
 def test_a_rare_class_is_held_out_in_proportion(kind, hold):
     labels = hold([kind(i < 20) for i in range(200)])
     texts = [f"text {i}" for i in range(200)]
@@ -349,6 +351,7 @@ def test_a_rare_class_is_held_out_in_proportion(kind, hold):
         (["a", "b"], 1.0, "between 0"),
         (["a", "a"], 0.1, "two distinct"),
         (["a"], 0.1, "one label for each"),
+        (("a text", "a"), 0.1, "tuple must be of lists"),
     ],
 )
 def test_data_that_cannot_be_split_are_an_error(texts, fraction, message):
