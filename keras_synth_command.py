@@ -21,6 +21,7 @@ def main():
 
         print(f"keras-synth {__version__}")
         return
+    sys.stdout.reconfigure(line_buffering=True)  # in a file or a pipe, too
     try:
         from keras_synth.compare.command import main as command
 
@@ -28,6 +29,4 @@ def main():
     except KeyboardInterrupt:
         print("\nStopped; --resume continues.", file=sys.stderr)
         sys.exit(130)
-    sys.stdout.flush()
-    sys.stderr.flush()
     os._exit(status)  # libraries may wait for their threads

@@ -127,8 +127,8 @@ def _add_options(parser, command):
     many, end = ("+", "s") if several else (1, "")
     default = ["V", "R", "D", "R+V"] if several else ["R+V"]
     for name, known, text in (
-        ("variant", {"default": default}, " ".join(default)),
-        ("seed", {"default": [0], "type": NATURAL}, "0"),
+        ("variant", {"default": default, "metavar": "NAME"}, " ".join(default)),
+        ("seed", {"default": [0], "type": NATURAL, "metavar": "SEED"}, "0"),
         (
             "backend",
             {"default": [], "choices": runs.BACKENDS},
@@ -152,16 +152,24 @@ def _add_options(parser, command):
     add("--resume", action="store_true", help="only runs without a result")
     name = "MODULE:FUNCTION"
     add("--callbacks", metavar=name, help="your Keras callbacks")
-    group = parser.add_argument_group(
-        "settings", "Defaults depend on the task, unless they are shown."
-    )
+    group = parser.add_argument_group("settings")
     for name, (default, kind, text) in SETTINGS.items():
         known = {"choices": kind} if isinstance(kind, tuple) else {"type": kind}
         if isinstance(default, list):
             known["nargs"] = "*"
-        if default not in ("", []):
-            text += f" (default: {default})"
+        others = [
+            f"; {x} {_shown(task.defaults[name])}"
+            for x, task in TASKS.items()
+            if task.defaults.get(name, default) != default
+        ]
+        text += f" (default: {_shown(default)}{''.join(others)})"
         group.add_argument(option(name), help=text, **known)
+
+
+def _shown(value):
+    """A default in words."""
+    values = value if isinstance(value, list) else [value]
+    return " ".join(map(str, values)) or "none"
 
 
 def _train(given):

@@ -57,19 +57,10 @@ def make_specs(
 ):
     """Returns the dictionaries for the processes of runs, by run.
 
-    It raises if there are too few examples.
-
-    Args:
-        task: `Task`.
-        settings: Dictionary.
-        arrays: Path of the arrays of all runs.
-        folder: Path for all files.
-        wanted: Runs.
-        command: String.
-        presets: Digests of initial presets, by variant and seed.
-        callbacks: Optional string, `"module:function"`.
-        preset: Whether the only model is saved, in `folder / "preset"`.
-        script: Tuple of arguments of `ScriptTask`, or `None`.
+    It raises if there are too few examples. `arrays` is the path of those of
+    all runs, `presets` has digests of initial presets by variant and seed, and
+    `script` has the arguments of `ScriptTask`. With `preset`, the only model is
+    saved in `folder / "preset"`.
     """
     data, folder = digest_of_files([arrays]), folder.absolute()
     examples = read_arrays(arrays)
@@ -277,7 +268,7 @@ def complete(specs, launcher, console):
                 if count == 1 and len(specs) > 1:
                     seconds = (time.monotonic() - began) * (len(specs) - 1)
                     say(
-                        f"The other {len(specs) - 1} runs need about "
+                        f"Remaining runs: {len(specs) - 1}, for about "
                         f"{seconds / 60:.1f} minutes, one at a time"
                     )
                 shown.advance(whole)

@@ -64,7 +64,7 @@ SETTINGS = {
         "decay of the rate after the warm-up",
     ),
     "weight_decay": (0.004, AT_LEAST_0, "AdamW's"),
-    "examples": (0, NATURAL, "training examples; 0 is all, or 6,000"),
+    "examples": (0, NATURAL, "for training; 0 is all, or 6,000 generated"),
     "dtype_policy": (
         "float32",
         ("float32", "mixed_bfloat16"),

@@ -37,7 +37,7 @@ def test_there_is_a_result_for_each_run(compared):
     folder, out, err = compared
     found = {(x["variant"], x["seed"], x["backend"]) for x in results(folder)}
     assert found == {(v, s, BACKEND) for v in "VR" for s in (0, 1)}
-    assert "The other 3 runs need about" in err
+    assert "Remaining runs: 3, for about" in err
     assert "(the majority)" in out
     for name in ("results.csv", "results.md", "report.html"):
         assert (folder / name).stat().st_size > 100
@@ -700,7 +700,8 @@ def test_help_lists_commands_and_options():
     text = " ".join(out.split())
     assert status == 0
     assert "--variants" in text
-    for default in "V R D R+V", "0", "classification", "compare", "KERAS_BACK":
+    known = "V R D R+V", "0", "classification", "compare", "KERAS_BACK", "none)"
+    for default in *known, "2; masked_lm 4; span_corruption 3)", "none; scores":
         assert f"(default: {default}" in text
 
 

@@ -175,7 +175,7 @@ def test_runs_end_with_the_command_that_was_killed(tmp_path):
         time.sleep(0.1)
     time.sleep(5)
     process.kill()  # its own process only
-    process.wait()
+    assert "Tokenizing" in process.communicate()[0]
     group = process.pid
     while time.monotonic() < deadline:
         try:
