@@ -117,7 +117,7 @@ def _add_options(parser, command):
     add("--test-data", help=held, **paths)
     add("--format", help="csv, tsv, jsonl, folders, lines, conllu, text")
     add("--text", nargs="+", metavar="COLUMN", help="one, or two for pairs")
-    add("--label", nargs="+", metavar="COLUMN", help="one, or more references")
+    add("--label", nargs="+", metavar="COLUMN", help="one, then references")
     add("--no-header", dest="header", action="store_false")
     add("--delimiter", help="of columns", metavar="X")
     add("--skip-empty", action="store_true", help="ignore empty rows")

@@ -76,8 +76,9 @@ class Arrays(NamedTuple):
 def examples(task, settings, source):
     """Reads or draws texts and labels of the three splits.
 
-    A split without files is a tenth of the examples. Only the test may have
-    more than one column of labels, references.
+    A split without files is a tenth of the examples. Of several columns of
+    labels, the first is that of training and validation, and the others are
+    references of the test.
     """
     count = settings["examples"]
     if not source.data:
@@ -86,20 +87,21 @@ def examples(task, settings, source):
             options["max_length"] = settings["sequence_length"] - 2
         return generated(task.generator, count, **options)
     label = source.options.get("label", "label")
-    if isinstance(label, list) and (task.sides < 2 or not source.test_data):
+    labels = label if isinstance(label, list) else [label]
+    if labels[1:] and (task.sides < 2 or not source.test_data):
         raise ValueError(
             "Only --test-data of a task that writes texts can have several "
             f"--label columns. Pass one. Received: {label}"
         )
-    first = {"label": label[0] if isinstance(label, list) else label}
+    first, references = labels[0], labels[1:] if labels[2:] else labels[-1]
     sides = task.sides
-    train = source.read(source.data, sides, **first)
+    train = source.read(source.data, sides, label=first)
     if source.test_data:
-        test = source.read(source.test_data, sides)
+        test = source.read(source.test_data, sides, label=references)
     else:
         train, test = datasets.train_validation_split(*train, seed=1)
     if source.validation_data:
-        validation = source.read(source.validation_data, sides, **first)
+        validation = source.read(source.validation_data, sides, label=first)
     else:
         train, validation = datasets.train_validation_split(*train)
     if count:

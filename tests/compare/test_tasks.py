@@ -172,6 +172,19 @@ def test_numbers_are_translated_as_texts(tmp_path):
     assert {x[0] for (x,) in notes["references"]} == {"0"}
 
 
+@pytest.mark.parametrize("names", [["b"], ["b", "c"]])
+def test_the_test_can_have_other_columns_of_references(names, tmp_path):
+    train, test = tmp_path / "a.csv", tmp_path / "b.csv"
+    rows = "".join(f"{i} plus 1,01,02\n" for i in range(60))
+    train.write_text(f"text,a,c\n{rows}")
+    test.write_text(f"text,b,c\n{rows}")
+    options = {"label": ["a", *names], "text": "text"}
+    source = data.Source([train], (), [test], options)
+    settings = {"examples": 0}
+    *_, (_, found) = data.examples(TASKS["translation"], settings, source)
+    assert found[0] == {1: "01", 2: ["01", "02"]}[len(names)]
+
+
 def test_a_preset_is_where_other_runs_start(tmp_path):
     """Of its own weights or random ones, and known by its content."""
     text = tmp_path / "a.txt"
