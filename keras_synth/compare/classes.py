@@ -34,11 +34,11 @@ class Classification(Task):
         """Returns splits of texts and numbers, and names of classes."""
         splits = data.examples(self, settings, source)
         texts, labels = zip(*splits, strict=True)
+        texts = [self.columns(x) for x in texts]
         if source.data:
             labels, names = numbered(labels)
         else:
             names = [*datasets.CLASS_NAMES[self.generator.__name__]]
-        texts = [self.columns(x) for x in texts]
         return list(zip(texts, labels, strict=True)), names
 
     def columns(self, texts):

@@ -43,11 +43,8 @@ class Parser(argparse.ArgumentParser):
         near = difflib.get_close_matches(
             words[0], self._option_string_actions, n=1, cutoff=0.8
         )
-        hint = f". Did you mean {near[0]}?" if near else "."
-        self.stop(
-            f"unrecognized arguments: {' '.join(words)}{hint} {self.prog} "
-            "--help lists all options"
-        )
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        self.error(f"unrecognized arguments: {' '.join(words)}{hint}")
 
     def stop(self, message):
         """Ends the process with an error."""

@@ -61,11 +61,7 @@ class Source(NamedTuple):
 
 
 class Arrays(NamedTuple):
-    """Examples, a dictionary of arrays for each split.
-
-    Attributes:
-        notes: Dictionary for JSON, with further data for a model.
-    """
+    """Examples, a dictionary of arrays for each split, and notes for JSON."""
 
     train: dict
     validation: dict

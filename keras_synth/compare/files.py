@@ -13,11 +13,8 @@ def writing(path, mode="w"):
     """Opens a file that gets its name only when it is complete.
 
     An error removes the unfinished file, does not change `path`, and names it.
-    If the process is killed, a hidden file `*-partial` stays.
-
-    Args:
-        path: String or path-like. Missing folders are made.
-        mode: `"w"` for text, UTF-8 with unchanged line ends, or `"wb"`.
+    If the process is killed, a hidden file `*-partial` stays. Missing folders
+    are made. Text is UTF-8 with unchanged line ends.
     """
     path = pathlib.Path(path)
     partial = path.with_name(

@@ -75,8 +75,8 @@ def preset_of(init, variant, seed):
     found = [x for x in presets(init) if _fits(config(x), variant)]
     if not found:
         raise ValueError(
-            f"No preset in --init is for the variant. Received: {variant!r} "
-            f"and --init {init}"
+            "--init must have a preset of each variant, trained with it. "
+            f"Received: {variant!r} and --init {init}"
         )
     same = [x for x in found if f"-seed{seed}-" in x.name]
     return (same or found)[0]

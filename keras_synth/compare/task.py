@@ -109,6 +109,11 @@ def with_defaults(task, values):
                 f"it out. Received: {option(name)} {value}"
             )
     settings = {**task.defaults, **values}
+    kind = settings.get("tokens", "subwords")
+    if "vocabulary_size" in values and kind != "subwords":
+        raise ValueError(
+            f"--vocabulary-size needs --tokens subwords. Received: {kind}"
+        )
     if not settings.get("init"):
         settings.pop("init_weights", None)
         if "init_weights" in values:

@@ -121,6 +121,7 @@ ERRORS = {
     "compare --lengths 99": "--lengths must be at most --sequence-length",
     "compare --num-heads 3": "must be divisible",
     "compare --task scores": "The task scores needs --data",
+    "compare --task language_model --vocabulary-size 9": "--tokens subwords",
     "compare --data none.csv": "There is no file or folder none.csv",
     "compare --task translation --variants linformer": "causal",
     "compare --init nowhere": "--init must be a preset",
@@ -131,11 +132,12 @@ ERRORS = {
     "compare --variants nowhere:A": "--variants must be MODULE:NAME of a "
     "function or class, installed or in the current folder",
     "train --variant nowhere:A": "train: --variant must be MODULE:NAME",
-    "train --variants R": "unrecognized arguments: --variants R. Did you mean "
-    "--variant? keras-synth train --help lists",
+    "train --variants R": "unrecognized arguments: --variants R (did you mean "
+    "--variant?). keras-synth train --help lists",
     "compare --seeds -1": "--seeds: must be at least 0",
     "compare --data one.csv": "must have at least two classes",
     "compare --data floats.csv": "pass --task scores",
+    "compare --task pairs --data one.csv --text text": "need two columns",
     "compare --task tagging --data one.csv": "needs sentences of words",
     "compare --task tagging --data floats.csv": "needs sentences of words",
     "compare --examples 64 --output one.txt": "--output must be a folder",

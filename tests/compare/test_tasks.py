@@ -23,6 +23,7 @@ FILES = {
     "a.txt": LINE * 80,
     "a.tsv": "sentence1\tsentence2\tscore\n" + "".join(PAIR_ROWS),
     "a.jsonl": "\n".join(map(json.dumps, DIALOGUES)),
+    "b.jsonl": "\n".join(map(json.dumps, DIALOGUES)).replace("one", "three"),
 }
 WORDS = "--examples 64 --sequence-length 16"
 CASES = {  # and words of the result
@@ -33,8 +34,8 @@ CASES = {  # and words of the result
     f"tagging {WORDS} --lengths 8": "accuracy over words",
     "translation --examples 64 --sequence-length 64 --lengths 48 "
     "--vocabulary-size 300": "chrf",
-    "summaries --data a.jsonl --test-data a.jsonl --text dialogue "
-    "--label one two --sequence-length 12 --lengths "
+    "summaries --data a.jsonl --test-data b.jsonl --text dialogue "
+    "--label one two three --sequence-length 12 --lengths "
     "--vocabulary-size 262": "rouge_score",
     f"language_model {WORDS}": "perplexity per word",
     "language_model --data a.txt --tokens bytes "
@@ -155,14 +156,6 @@ def test_arrays_of_other_shapes_and_dtypes_are_other_data(
     assert found[0] == found[3]
 
 
-def test_pairs_have_two_texts(tmp_path):
-    file = tmp_path / "a.csv"
-    rows = [f"a {i},b,c,{i % 2}\n" for i in range(40)]
-    file.write_text("x,y,z,label\n" + "".join(rows))
-    with pytest.raises(ValueError, match=r"two columns of texts.*: 3 in"):
-        prepare("pairs", {}, file, tmp_path, text=["x", "y", "z"])
-
-
 def test_numbers_are_translated_as_texts(tmp_path):
     file = tmp_path / "a.csv"
     rows = [f"{i} plus 1,0{i + 1}\n" for i in range(60)]
@@ -170,19 +163,6 @@ def test_numbers_are_translated_as_texts(tmp_path):
     settings = {"sequence_length": 8, "vocabulary_size": 300}
     notes = prepare("translation", settings, file, tmp_path).notes
     assert {x[0] for (x,) in notes["references"]} == {"0"}
-
-
-@pytest.mark.parametrize("names", [["b"], ["b", "c"]])
-def test_the_test_can_have_other_columns_of_references(names, tmp_path):
-    train, test = tmp_path / "a.csv", tmp_path / "b.csv"
-    rows = "".join(f"{i} plus 1,01,02\n" for i in range(60))
-    train.write_text(f"text,a,c\n{rows}")
-    test.write_text(f"text,b,c\n{rows}")
-    options = {"label": ["a", *names], "text": "text"}
-    source = data.Source([train], (), [test], options)
-    settings = {"examples": 0}
-    *_, (_, found) = data.examples(TASKS["translation"], settings, source)
-    assert found[0] == {1: "01", 2: ["01", "02"]}[len(names)]
 
 
 def test_a_preset_is_where_other_runs_start(tmp_path):
@@ -214,7 +194,7 @@ def test_a_preset_is_where_other_runs_start(tmp_path):
     assert backbone.num_layers == 1
     status, _, err = run(*common[:-3], "D", "--init", first, "--output", out)
     assert status == 2
-    assert "No preset in --init is for the variant" in err
+    assert "--init must have a preset of each variant" in err
     status, _, err = run(*common, "--num-layers", "7", "--output", out)
     assert status == 2
     assert "--num-layers, which is 1. Leave it out." in err
