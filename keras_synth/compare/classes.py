@@ -59,12 +59,12 @@ class Classification(Task):
         (texts, labels), _, (_, references) = splits
         pairs = isinstance(texts, tuple)
         known = [*texts[0], *texts[1]] if pairs else texts
-        notes = learn_tokenizer(self.kind, known, settings, log)
-        notes |= {
+        notes = {
             "class_names": names,
             "pairs": pairs,
             "baseline": self.baseline(labels, references, settings),
         }
+        notes |= learn_tokenizer(self.kind, known, settings, log)
         preprocessor = self.preprocessor(settings, notes)
         return data.tokenized(preprocessor, splits, log), notes
 

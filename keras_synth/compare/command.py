@@ -164,7 +164,6 @@ def _add_options(parser, command):
 
 
 def _shown(value):
-    """A default in words."""
     values = value if isinstance(value, list) else [value]
     return " ".join(map(str, values)) or "none"
 

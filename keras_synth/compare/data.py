@@ -55,7 +55,8 @@ class Source(NamedTuple):
         if not isinstance(found, tuple):
             raise ValueError(
                 "This task needs labels: a table, a folder for each class, or "
-                f"two files of parallel lines. Received: plain text in {path}"
+                "two files of parallel lines. For a table with another "
+                f"suffix, pass --format. Received: plain text in {path}"
             )
         return found
 

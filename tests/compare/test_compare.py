@@ -147,7 +147,7 @@ ERRORS = {
     "compare --data one.txt --delimiter ;": "does not use delimiter",
     "compare --test-data one.csv": "--test-data needs --data",
     "compare --task masked_lm --data .": "--output must be outside",
-    "compare --data one.txt": "needs labels: a table, a folder for each class",
+    "compare --data one.txt": "a table with another suffix, pass --format.",
     "compare --data one.csv --label text label": "several --label columns",
     "compare --init-weights random": "--init-weights needs --init",
     "compare --examples 64 --gpus-per-run 1": "Only runs on Ray",
