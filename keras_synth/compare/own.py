@@ -64,10 +64,7 @@ def registration(variant):
 
 
 def digest_of_code(variant, callbacks=None):
-    """Returns a short name of the modules in a variant and of callbacks.
-
-    It is empty without any.
-    """
+    """Returns a short name of modules in a variant and of callbacks, or ""."""
     names = {found[0]: "--variants" for found in _OWN.finditer(variant)}
     if callbacks:
         names[callbacks] = "--callbacks"

@@ -100,12 +100,16 @@ def section(group, groups):
 
 
 def title(group, groups):
-    """The task, and the settings that differ from other tables."""
+    """The task, and the settings and data that differ from other tables."""
     first = group[0]
-    others = [x[0]["settings"] for x in groups if x[0]["task"] == first["task"]]
+    own, *others = (
+        {**x[0]["settings"], "data": x[0]["data"][:6]}
+        for x in (group, *groups)
+        if x[0]["task"] == first["task"]
+    )
     words = ", ".join(
         f"{name}={value}"
-        for name, value in first["settings"].items()
+        for name, value in own.items()
         if any(x.get(name) != value for x in others)
     )
     better = "" if first["score"]["higher_is_better"] else ", lower is better"

@@ -49,10 +49,7 @@ def config(preset):
 
 
 def sizes(init, given):
-    """Returns the settings that presets determine, equal in all.
-
-    It raises if one of the `given` settings differs.
-    """
+    """Returns settings of presets, equal in all; a `given` one must agree."""
     found = [{x: config(preset)[x] for x in SIZES} for preset in presets(init)]
     if any(x != found[0] for x in found):
         raise ValueError(

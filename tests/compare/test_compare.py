@@ -656,21 +656,22 @@ def test_a_page_says_what_was_compared_and_requests_nothing(tmp_path):
     folder.mkdir()
     found = [result(v, s, 0.8 + s / 50) for v in ("V", "<i>") for s in (0, 1)]
     found.append(result("V", 0, 0.7, settings={"epochs": 3}))
+    found.append(result("V", 0, 0.7, data="0123456789"))
     for i, content in enumerate(found):
         (folder / f"{i}.json").write_text(json.dumps(content))
     status, out, _ = run("report", tmp_path)
     assert status == 0
-    assert "pairs: accuracy on the test (epochs=2)" in out
-    assert "(epochs=3)" in out
+    assert "pairs: accuracy on the test (epochs=2, data=d)" in out
+    assert "(epochs=2, data=012345)" in out
     page = (tmp_path / "report.html").read_text()
     assert "&lt;i&gt;" in page
     assert "<i>" not in page
     assert "<script" not in page
     assert "standard error of the mean" in page
     assert "keras-synth compare --variants &#39;&lt;b&gt;&#39;" in page
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3
     rows = (tmp_path / "results.csv").read_text().splitlines()
-    assert len(rows) == 6
+    assert len(rows) == 7
 
 
 @pytest.mark.once
