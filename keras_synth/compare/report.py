@@ -53,9 +53,6 @@ def report(folder):
     folder = pathlib.Path(folder)
     groups = grouped(read(folder))
     sections = [section(group, groups) for group in groups]
-    for made in sections:
-        print(f"\n{made['title']}\n")
-        print(made["table"].to_string(index=False))
     with writing(folder / "results.csv") as file:
         rows = pd.concat(map(frame, groups), ignore_index=True)
         rows.to_csv(file, index=False, lineterminator="\n")
@@ -77,6 +74,9 @@ def report(folder):
     template = environment.from_string(source.read_text("utf-8"))
     with writing(folder / "report.html") as file:
         file.write(template.render(groups=sections))
+    for made in sections:
+        print(f"\n{made['title']}\n")
+        print(made["table"].to_string(index=False))
     print(f"\nresults.csv, results.md and report.html are in {folder}")
 
 
