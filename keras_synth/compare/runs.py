@@ -203,6 +203,11 @@ def run_all(specs, folder, resume, jobs=1, ray=None, gpus=0):
             "Only runs on Ray have a number of GPUs. Without it they use what "
             f"CUDA_VISIBLE_DEVICES shows. Received: {gpus} and no Ray address"
         )
+    if ray and jobs > 1:
+        raise ValueError(
+            "Ray decides how many runs it executes at once. Leave out --jobs. "
+            f"Received: {jobs} jobs and Ray at {ray}"
+        )
     console = Console(stderr=True)
     todo = {run: x for run, x in specs.items() if not is_done(x)}
     if len(todo) < len(specs):
@@ -266,10 +271,11 @@ def complete(specs, launcher, console):
                     score = Score(**record["score"])
                     say(f"{run}: {score.text(found['score'])}")
                 if count == 1 and len(specs) > 1:
-                    seconds = (time.monotonic() - began) * (len(specs) - 1)
+                    left = len(specs) - 1
+                    minutes = (time.monotonic() - began) * left / 60
                     say(
-                        f"Remaining runs: {len(specs) - 1}, for about "
-                        f"{seconds / 60:.1f} minutes, one at a time"
+                        f"{left} more to run: about {minutes:.1f} minutes, one "
+                        "at a time"
                     )
                 shown.advance(whole)
                 if run in lines:

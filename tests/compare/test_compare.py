@@ -37,7 +37,7 @@ def test_there_is_a_result_for_each_run(compared):
     folder, out, err = compared
     found = {(x["variant"], x["seed"], x["backend"]) for x in results(folder)}
     assert found == {(v, s, BACKEND) for v in "VR" for s in (0, 1)}
-    assert "Remaining runs: 3, for about" in err
+    assert "3 more to run: about" in err
     assert "(the majority)" in out
     for name in ("results.csv", "results.md", "report.html"):
         assert (folder / name).stat().st_size > 100
@@ -151,6 +151,7 @@ ERRORS = {
     "compare --data one.csv --label text label": "several --label columns",
     "compare --init-weights random": "--init-weights needs --init",
     "compare --examples 64 --gpus-per-run 1": "Only runs on Ray",
+    "compare --examples 64 --jobs 2 --ray local": "Leave out --jobs",
     "compare --init others": "must have backbones of keras_synth",
     "compare --examples 64 --callbacks own_parts:nothing": "must return a "
     "keras.callbacks.Callback",
