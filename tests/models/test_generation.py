@@ -3,6 +3,7 @@
 import keras
 import keras_hub
 import numpy as np
+import pandas
 import pytest
 from arrays import padding
 from assertions import close, equal
@@ -108,13 +109,14 @@ def test_generate_returns_a_string_for_a_string_and_a_list_for_a_list():
     texts = model.generate(["a quick", "the lazy dog"], max_length=9)
     assert [t.split()[0] for t in texts] == ["a", "the"]
     assert model.generate("fox", max_length=2) == "fox"
-    model.compile(sampler="greedy")
-    texts = model.generate(["a quick", "fox"], max_length=9)
-    for prompts in ([b"a quick", b"fox"], np.array([b"a quick", b"fox"])):
-        assert model.generate(prompts, max_length=9) == texts
-    model = translator()
-    assert isinstance(model.generate(TEXTS[0]), str)
-    assert len(model.generate(TEXTS[:2])) == 2
+    for model in (language_model(), translator()):
+        model.compile(sampler="greedy")
+        texts = model.generate(["a quick", "fox"], max_length=9)
+        one = model.generate(b"a quick", max_length=9)
+        assert one == model.generate("a quick", max_length=9)
+        for form in (tuple, np.array, pandas.Series):
+            prompts = form([b"a quick", b"fox"])
+            assert model.generate(prompts, max_length=9) == texts
     texts = {"encoder_text": TEXTS[0], "decoder_text": "a"}
     for _ in range(2):  # KerasHub would change the dictionary
         assert isinstance(model.generate(texts), str)
@@ -263,6 +265,11 @@ def test_wrong_arguments_of_a_language_model_are_errors():
     for prompts in (long, [long], ("a", long), np.array(["a", long])):
         refused("at most 5 fit", model.generate, prompts, max_length=6)
     refused("0 prompts", model.generate, [])
+    refused("must be a column with a text", model.generate, None)
+    tokens = {"token_ids": [[1, 5]]}
+    refused("preprocessor = None for tokens", model.generate, tokens)
+    alone = models.SynthesizerCausalLM(model.backbone).generate
+    refused("Inputs must be a dictionary", alone, "fox", stop_token_ids=None)
     refused("max_sequence_length=12", model.generate, "a quick", max_length=13)
     refused("causal=True", language_model, causal=False)
     refused("num_segments=2", language_model, num_segments=2)

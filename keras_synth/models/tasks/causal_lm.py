@@ -132,7 +132,7 @@ class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
         return self.backbone.stack.make_caches(batch_size, length)
 
     def generate(self, inputs, *args, **kwargs):
-        return super().generate(checked_prompts(inputs), *args, **kwargs)
+        return super().generate(checked_prompts(self, inputs), *args, **kwargs)
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Continues a batch of prompts; `generate` calls it.
@@ -148,7 +148,6 @@ class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
             each text.
         """
         prompt, stack = inputs["token_ids"], self.backbone.stack
-        self.backbone.check_lengths(inputs)
         token_ids, padding_mask = sample_tokens(
             self,
             stack,

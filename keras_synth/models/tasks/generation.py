@@ -7,24 +7,39 @@ from keras import ops
 from keras_synth._backend.execution import is_eager
 from keras_synth.analysis import multiplications
 from keras_synth.analysis.counts import added
+from keras_synth.models.preprocessors.columns import column, decoded
 from keras_synth.models.tasks.examples import check_batches, is_dataset
 
 
-def checked_prompts(inputs):
+def checked_prompts(model, inputs):
     """Returns inputs of `generate`, or raises if devices cannot share them.
 
-    A dictionary is a copy, because KerasHub changes it.
+    A preprocessor receives strings and lists of them. A dictionary is a copy,
+    because KerasHub changes it.
     """
-    first = inputs
-    if isinstance(inputs, dict):
-        inputs = {**inputs}
-        first = next(iter(inputs.values()))
+    if is_dataset(inputs):
+        return inputs
+    if model.preprocessor is not None:
+        inputs = _texts(inputs, "inputs")
     # KerasHub distributes inputs before it calls the generate function.
-    if keras.distribution.distribution() and not is_dataset(inputs):
-        shape = np.shape(first)
-        count = shape[0] if shape else 1
+    if keras.distribution.distribution():
+        first = inputs
+        if isinstance(inputs, dict):
+            first = next(iter(inputs.values()))
+        count = len(np.atleast_1d(first))
         check_batches(count, count)
     return inputs
+
+
+def _texts(prompts, name):
+    """A string, or a list of them, from any form of texts."""
+    if isinstance(prompts, dict):
+        return {k: _texts(x, f"{name}[{k!r}]") for k, x in prompts.items()}
+    if isinstance(prompts, bytes) or getattr(prompts, "shape", None) == ():
+        prompts = decoded(np.asarray(prompts))
+    if isinstance(prompts, str):
+        return prompts
+    return decoded(column(prompts, name))
 
 
 def sample_tokens(

@@ -144,7 +144,7 @@ class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
         )
 
     def generate(self, inputs, *args, **kwargs):
-        return super().generate(checked_prompts(inputs), *args, **kwargs)
+        return super().generate(checked_prompts(self, inputs), *args, **kwargs)
 
     def generate_step(self, inputs, stop_token_ids=None):
         """Generates targets for a batch of sources; `generate` calls it.
@@ -160,7 +160,6 @@ class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
             True up to the end of each text.
         """
         prompt = inputs["decoder_token_ids"]
-        self.backbone.check_lengths(inputs)
         encoder_mask = ops.cast(inputs["encoder_padding_mask"], "int32")
         sources = self.call_encoder(inputs["encoder_token_ids"], encoder_mask)
         decoder = self.backbone.decoder

@@ -207,6 +207,7 @@ class TaskMixin(ModelMixin):
             function = super().make_generate_function()
 
             def checked(inputs, stop_token_ids=None):
+                self.backbone.check_lengths(inputs)
                 check_padding(inputs)
                 return function(inputs, stop_token_ids=stop_token_ids)
 
