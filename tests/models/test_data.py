@@ -287,10 +287,16 @@ def test_names_of_classes_become_numbers_and_so_do_their_weights():
         task("classifier"), TEXTS, NAMES, class_weight={"good": 3, "bad": 1}
     )[1]
     assert weights == [3.0, 1.0] * 4
-    for wrong in ({"ugly": 1}, {0: 1, 2: 1}, {"bad": 1, 0: 5}, {"0": 1}):
-        with pytest.raises(ValueError, match=r"different classes.*Received"):
+    for wrong in (
+        {"ugly": 1},
+        {0: 1, 2: 1},
+        {"bad": 1, 0: 5},
+        {"0": 1},
+        [1, 2],
+    ):
+        with pytest.raises(ValueError, match=r"classes.*Received"):
             task("classifier").fit(TEXTS, NAMES, class_weight=wrong)
-        with pytest.raises(ValueError, match=r"different classes.*Received"):
+        with pytest.raises(ValueError, match=r"classes.*Received"):
             task("classifier").train_on_batch(TEXTS, NAMES, class_weight=wrong)
     for kind in ("token_classifier", "causal_lm", "masked_lm"):
         x, *y = examples(kind)

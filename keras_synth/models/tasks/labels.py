@@ -113,6 +113,11 @@ def weights_of_numbers(
     """Returns the `class_weight` of a classifier with numbers as keys."""
     if class_weight is None:
         return None
+    if not hasattr(class_weight, "items"):
+        raise ValueError(
+            "class_weight must be a dictionary with the weights of classes. "
+            f"Received: class_weight={class_weight!r:.60}"
+        )
     if len(task.output_shape) > 2:  # Keras has a weight for each token already
         raise ValueError(
             "`class_weight` needs one label for each example. Leave it out. "
