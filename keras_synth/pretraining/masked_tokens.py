@@ -9,7 +9,7 @@ from numbers import Real
 
 import numpy as np
 
-from keras_synth._backend.checks import check_positive
+from keras_synth._backend.checks import check_number, check_positive
 from keras_synth.training.batches import EpochBatches
 from keras_synth.types import Tensor
 
@@ -73,6 +73,7 @@ def mask_tokens(
     ((1, 1), [[1.0]])
     """
     check_rates(selection_rate, mask_rate, random_rate)
+    check_number("seed", seed)
     token_ids = np.asarray(token_ids)
     if token_ids.ndim != 2 or token_ids.dtype.kind not in "iu":
         raise ValueError(
@@ -97,6 +98,7 @@ def mask_tokens(
     positions: np.ndarray = np.zeros(shape, "int32")
     weights: np.ndarray = np.zeros(shape, "float32")
     epochs = np.broadcast_to(np.reshape(epoch, -1), len(token_ids))
+    check_number("epoch", min(epochs, default=0))
     for i, (row, number) in enumerate(zip(token_ids, epochs, strict=True)):
         places = np.flatnonzero(~np.isin(row, special))
         if not len(places) or not selection_rate:

@@ -246,6 +246,8 @@ def test_rows_to_mask_can_be_lists():
         ([[1.0, 7.0]], {}, "integers .*float64"),
         ([[1, 7]], {"selection_length": 0}, "selection_length=0"),
         ([[1, 7]], {"vocabulary_size": 2}, "not special.*vocabulary_size=2"),
+        ([[1, 7]], {"seed": -1}, "non-negative.*seed=-1"),
+        ([[1, 7]], {"epoch": [-1]}, "non-negative.*epoch="),
         ([[1, 7]], {"selection_rate": -0.1}, "between 0 and 1"),
         ([[1, 7]], {"selection_rate": "much"}, "between 0 and 1"),
         ([[1, 7]], {"mask_rate": 1.5}, "between 0 and 1"),

@@ -6,7 +6,7 @@ import keras
 import keras_hub
 import numpy as np
 
-from keras_synth._backend.checks import check_seed
+from keras_synth._backend.checks import check_number
 from keras_synth._backend.configs import Configured
 from keras_synth.models.backbones.backbone import SynthesizerBackbone
 from keras_synth.models.preprocessors.arrays import (
@@ -110,7 +110,7 @@ class SynthesizerMaskedLMPreprocessor(
             **kwargs,
         )
         self.with_segments = bool(with_segments)
-        self.seed = check_seed("seed", seed)
+        self.seed = check_number("seed", seed)
 
     def call(self, x, y=None, sample_weight=None):
         parts = x if isinstance(x, tuple) else (x,)
