@@ -126,10 +126,10 @@ def test_generate_returns_a_string_for_a_string_and_a_list_for_a_list():
 @pytest.mark.parametrize(
     ("sources", "prompts", "match"),
     [
-        (TEXTS[:2], ["fox"], "2 sources and 1 prompts"),
-        (TEXTS[:1], ["fox", "dog"], "1 sources and 2 prompts"),
-        ([], [], "at least one source"),
-        ([], None, "at least one source"),
+        (TEXTS[:2], ["fox"], "'encoder_text': 2, 'decoder_text': 1"),
+        (TEXTS[:1], ["fox", "dog"], "'encoder_text': 1, 'decoder_text': 2"),
+        ([], [], "at least one prompt"),
+        ([], None, "at least one prompt"),
     ],
 )
 def test_each_source_has_a_prompt(sources, prompts, match):
@@ -264,7 +264,7 @@ def test_wrong_arguments_of_a_language_model_are_errors():
     long = "a quick brown fox jumps over"
     for prompts in (long, [long], ("a", long), np.array(["a", long])):
         refused("at most 5 fit", model.generate, prompts, max_length=6)
-    refused("0 prompts", model.generate, [])
+    refused("at least one prompt", model.generate, [])
     refused("must be a column with a text", model.generate, None)
     tokens = {"token_ids": [[1, 5]]}
     refused("preprocessor = None for tokens", model.generate, tokens)

@@ -32,28 +32,14 @@ def check_arguments(
         check_positive(name, length)
 
 
-def check_prompts(
-    prompts: Any, tokenizer: Any, max_tokens: int, sources: Any = None
-) -> None:
+def check_prompts(prompts: Any, tokenizer: Any, max_tokens: int) -> None:
     """Raises if a prompt is too long, because packing would cut it silently.
 
-    Prompts, and the sources that they belong to, are a string or a column of
-    strings.
+    Prompts are a string or a column of strings.
     """
     if in_graph([prompts]):
         return
-    if sources is not None:
-        check_sources(sources)
     texts = decoded(np.ravel(as_array(prompts)))
-    if not texts:
-        raise ValueError(
-            "`generate` needs at least one prompt. Received: 0 prompts"
-        )
-    if sources is not None and _count(sources) != len(texts):
-        raise ValueError(
-            "`generate` needs one prompt for each source. Received: "
-            f"{_count(sources)} sources and {len(texts)} prompts"
-        )
     longest = max(map(len, tokenizer(texts)))
     if longest > max_tokens:
         raise ValueError(
@@ -61,18 +47,6 @@ def check_prompts(
             f"Shorten it, or pass a larger max_length. Received: {longest} "
             "tokens"
         )
-
-
-def check_sources(sources: Any) -> None:
-    """Raises unless sources are a string or a column with at least one."""
-    if not in_graph([sources]) and not _count(sources):
-        raise ValueError(
-            "`generate` needs at least one source. Received: 0 sources"
-        )
-
-
-def _count(texts):
-    return np.size(as_array(texts))
 
 
 def check_padding(inputs: dict[str, Any]) -> None:

@@ -12,7 +12,6 @@ from keras_synth.models.backbones.seq2seq_backbone import (
 from keras_synth.models.preprocessors.checks import (
     check_arguments,
     check_prompts,
-    check_sources,
     check_texts,
 )
 from keras_synth.models.preprocessors.tokenizer import SynthesizerTokenizer
@@ -116,11 +115,8 @@ class SynthesizerSeq2SeqLMPreprocessor(
         )
         if isinstance(x, dict):
             check_texts(x)
-            prompts, sources = x["decoder_text"], x["encoder_text"]
             # One token is the start token.
-            check_prompts(prompts, self.tokenizer, length - 1, sources)
-        else:
-            check_sources(x)
+            check_prompts(x["decoder_text"], self.tokenizer, length - 1)
         return super().generate_preprocess(
             x,
             encoder_sequence_length=encoder_sequence_length,

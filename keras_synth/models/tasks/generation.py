@@ -1,6 +1,5 @@
 """Text generation of causal and sequence-to-sequence models."""
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -12,7 +11,7 @@ from keras_synth.models.tasks.examples import check_batches, is_dataset
 
 
 def checked_prompts(model, inputs):
-    """Returns inputs of `generate`, or raises if devices cannot share them.
+    """Returns inputs of `generate`, or raises if their numbers are wrong.
 
     A preprocessor receives strings and lists of them. A dictionary is a copy,
     because KerasHub changes it.
@@ -21,13 +20,16 @@ def checked_prompts(model, inputs):
         return inputs
     if model.preprocessor is not None:
         inputs = _texts(inputs, "inputs")
+    parts = inputs if isinstance(inputs, dict) else {"inputs": inputs}
+    counts = {name: [*np.shape(x), 1][0] for name, x in parts.items()}
+    if len({*counts.values()}) != 1 or 0 in counts.values():
+        raise ValueError(
+            "`generate` needs at least one prompt, and one for each source. "
+            f"Received: {counts}"
+        )
     # KerasHub distributes inputs before it calls the generate function.
-    if keras.distribution.distribution():
-        first = inputs
-        if isinstance(inputs, dict):
-            first = next(iter(inputs.values()))
-        count = len(np.atleast_1d(first))
-        check_batches(count, count)
+    (count,) = {*counts.values()}
+    check_batches(count, count)
     return inputs
 
 
