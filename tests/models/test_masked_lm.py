@@ -165,11 +165,15 @@ def test_without_preprocessor_it_accepts_batches():
         lm.fill_mask("a [MASK]")
 
 
-def test_pairs_of_texts_are_trained_on():
+def test_pairs_of_texts_are_trained_on_and_then_classified(tmp_path):
     lm, pairs = masked_lm(num_segments=2), (TEXTS, ["a cat"] * len(TEXTS))
     features, *_ = lm.preprocessor(pairs, None)
     assert features["segment_ids"].max() == 1
     lm.fit(pairs, verbose=0)
+    lm.save_to_preset(tmp_path)
+    load = models.SynthesizerTextClassifier.from_preset
+    classifier = load(tmp_path, num_classes=3)
+    assert classifier.predict(pairs, verbose=0).shape == (len(TEXTS), 3)
 
 
 def test_bad_input_is_an_error():

@@ -46,10 +46,9 @@ def test_a_preset_of_another_classifier_is_an_error(tmp_path):
     message = "of a SynthesizerTokenC.*Load it by.*: SynthesizerTextClass"
     with pytest.raises(ValueError, match=message):
         other.from_preset(tmp_path / "preset")
-    made = other.from_preset(
-        tmp_path / "preset", num_classes=3, preprocessor=None
-    )
+    made = other.from_preset(tmp_path / "preset", num_classes=3)
     assert made.num_classes == 3
+    assert made.preprocessor.sequence_length == 8
 
 
 @pytest.mark.filterwarnings(f"error:{SKIPPED}")
@@ -130,7 +129,13 @@ def quantized():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: task("classifier"), in_mixed_precision, quantized]
+    "make",
+    [
+        lambda: task("classifier"),
+        in_mixed_precision,
+        quantized,
+        lambda: quantized().backbone,
+    ],
 )
 def test_presets_load_from_hubs(make, tmp_path, monkeypatch):
     model = make()

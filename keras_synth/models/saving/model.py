@@ -67,7 +67,10 @@ class ModelMixin(Mixin):
     @classmethod
     def from_preset(cls, preset: FilePath, *args: Any, **kwargs: Any) -> Self:
         """Loads a model from a preset, like KerasHub's classes."""
-        return super().from_preset(find_preset(preset), *args, **kwargs)
+        preset = find_preset(preset)
+        if kwargs.get("dtype") is None:
+            kwargs["dtype"] = saved_policy(preset, cls, kwargs)
+        return super().from_preset(preset, *args, **kwargs)
 
     def save(self, filepath, overwrite=True, **kwargs):
         """Saves the model like `keras.Model.save`, completely or not at all."""
@@ -219,24 +222,21 @@ def _put_back(folder):
     shutil.rmtree(old)
 
 
-def policy_of_task(
-    preset: str, cls: type, options: dict[str, Any]
-) -> Any | None:
-    """Returns the dtype policy for a task, or `None` for its backbone's.
+def saved_policy(preset: str, cls: type, options: dict[str, Any]) -> Any | None:
+    """Returns the dtype policy for a model, or `None` for KerasHub's choice.
 
     `options` are the keyword arguments of `cls.from_preset`.
     """
     task = read_json(preset, "task.json")
-    backbone = task.get("config", {}).get("backbone", {})
-    name = task.get("registered_name", "").rpartition(">")[2]
-    own = name == cls.__name__ and "num_classes" not in options
-    saved = backbone.get("config", {}).get("dtype") if own else None
-    if saved and saved.get("class_name") == "DTypePolicyMap":
-        # With the policies of quantized output layers.
-        return keras.dtype_policies.deserialize(saved)
     config = read_json(preset, "config.json").get("config", {})
-    policy = (config.get("dtype") or {}).get("config", {})
-    if str(policy.get("name")).startswith("mixed_"):
+    name = task.get("registered_name", "").rpartition(">")[2]
+    if name == cls.__name__ and "num_classes" not in options:
+        # With the policies of quantized output layers.
+        config = task["config"]["backbone"]["config"]
+    policy = config.get("dtype") or {}
+    if policy.get("class_name") == "DTypePolicyMap":
+        return keras.dtype_policies.deserialize(policy)
+    if str(policy.get("config", {}).get("name")).startswith("mixed_"):
         # KerasHub's tasks do not load: "Invalid dtype: mixed_bfloat16".
         return keras.config.dtype_policy()
     return None

@@ -17,7 +17,6 @@ from keras_synth.models.preprocessors.columns import columns
 from keras_synth.models.saving.model import (
     ModelMixin,
     find_preset,
-    policy_of_task,
     read_json,
     with_public_optimizers,
 )
@@ -342,9 +341,14 @@ class TaskMixin(ModelMixin):
     def from_preset(cls, preset, load_weights=True, **kwargs):
         """Loads a task from a preset, like KerasHub's tasks."""
         preset = find_preset(preset)
-        policy = policy_of_task(preset, cls, kwargs)
-        if policy is not None and kwargs.get("dtype") is None:
-            kwargs["dtype"] = policy
+        own = cls.preprocessor_cls
+        saved = read_json(preset, "preprocessor.json")
+        name = saved.get("class_name", own.__name__)
+        if name != own.__name__ and "preprocessor" not in kwargs:
+            # From that of another task, KerasHub takes only the tokenizer.
+            shared = {"sequence_length", "with_segments"} & {*saved["config"]}
+            options = {name: saved["config"][name] for name in shared}
+            kwargs["preprocessor"] = own.from_preset(preset, **options)
         try:
             task = super().from_preset(preset, load_weights, **kwargs)
         except TypeError as error:
