@@ -169,7 +169,8 @@ def atomic_path(filepath: FilePath, overwrite: bool) -> Iterator[str]:
     """Yields a path whose files then replace the old ones."""
     path = pathlib.Path(os.fspath(filepath)).resolve()  # of a link
     # Keras handles remote and wrong paths, and asks about existing files.
-    plain = path.suffix in (".keras", ".h5") and "://" not in str(filepath)
+    known = path.name.endswith((".keras", ".h5", ".weights.json"))
+    plain = known and "://" not in str(filepath)
     if not plain or (path.exists() and not overwrite):
         yield str(filepath)
         return
