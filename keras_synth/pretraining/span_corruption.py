@@ -204,7 +204,6 @@ class SpanCorruption(EpochBatches):
         return features, targets, np.ones(targets.shape, "float32")
 
     def _corrupted(self, start):
-        """Inputs and targets of a window."""
         epoch = self.epoch if self.shuffle else 0
         rng = np.random.default_rng((self.seed, epoch, start))
         window = self.tokens[start : start + self.length]

@@ -202,7 +202,6 @@ class LengthBuckets(EpochBatches):
 
 
 def _array(values):
-    """An array, or a tensor of the backend, as an array."""
     if isinstance(values, np.ndarray):
         return values
     return keras.ops.convert_to_numpy(values)

@@ -103,11 +103,7 @@ def test_a_translator_decodes_in_steps_of_your_own():
 def test_generate_returns_a_string_for_a_string_and_a_list_for_a_list():
     """Without `compile`, with KerasHub's default sampler."""
     model = language_model()
-    text = model.generate("a quick brown", max_length=9)
-    assert isinstance(text, str)
-    assert text.startswith("a quick brown")
-    texts = model.generate(["a quick", "the lazy dog"], max_length=9)
-    assert [t.split()[0] for t in texts] == ["a", "the"]
+    assert model.generate("a quick brown", max_length=9).startswith("a quick")
     assert model.generate("fox", max_length=2) == "fox"
     for model in (language_model(), translator()):
         model.compile(sampler="greedy")
@@ -122,28 +118,14 @@ def test_generate_returns_a_string_for_a_string_and_a_list_for_a_list():
         assert isinstance(model.generate(texts), str)
 
 
-@pytest.mark.once
-@pytest.mark.parametrize(
-    ("sources", "prompts", "match"),
-    [
-        (TEXTS[:2], ["fox"], "'encoder_text': 2, 'decoder_text': 1"),
-        (TEXTS[:1], ["fox", "dog"], "'encoder_text': 1, 'decoder_text': 2"),
-        ([], [], "at least one prompt"),
-        ([], None, "at least one prompt"),
-    ],
-)
-def test_each_source_has_a_prompt(sources, prompts, match):
-    texts = {"encoder_text": sources, "decoder_text": prompts}
-    with pytest.raises(ValueError, match=match):
-        translator().generate(sources if prompts is None else texts)
-
-
 @pytest.mark.parametrize("kind", ["R+V", MIXED, "translator"], ids=str)
 def test_every_sampler_keeps_the_prompt(kind):
     prompts = texts = ["a quick", "the lazy dog"]
-    model = translator() if kind == "translator" else language_model(kind)
     if kind == "translator":
+        model = translator(vocabulary_size=999)  # more than there are tokens
         texts = {"encoder_text": TEXTS[:2], "decoder_text": prompts}
+    else:
+        model = language_model(kind, vocabulary_size=999)
     for sampler in (
         "greedy",
         keras_hub.samplers.TopKSampler(3, seed=1),
@@ -315,6 +297,9 @@ def test_wrong_arguments_of_a_translator_are_errors():
     refused("at most 4 fit", model.generate, given, max_length=5)
     refused("max_decoder_length=9", model.generate, "a fox", max_length=10)
     refused("encoder_text", model.generate, {"decoder_text": "a fox"})
+    for sources, prompts in (([], []), ("a", TEXTS[:2]), (TEXTS[:2], "a")):
+        given = {"encoder_text": sources, "decoder_text": prompts}
+        refused("at least one .* for each source", model.generate, given)
     long, short = np.ones((1, 13), "int32"), np.ones((1, 3), "int32")
     x = {
         "encoder_token_ids": long,

@@ -124,7 +124,6 @@ class StackedBackbone(ModelMixin, keras_hub.models.Backbone):
         return self.token_embedding(x, reverse=True)
 
     def _keep(self, arguments):
-        """Keeps a constructor's arguments for configs."""
         for name, value in arguments.items():
             if name == "activation":
                 value = keras.activations.get(value)

@@ -76,10 +76,8 @@ def column(
             if numbers:
                 advice += ", and pass either only names or only numbers"
             elif isinstance(entry, (list, tuple, np.ndarray)):
-                advice = (
-                    "Pass pairs of texts as a tuple of columns, or set "
-                    "model.preprocessor = None for tokens"
-                )
+                advice = "Pass pairs of texts as a tuple of columns, or set "
+                advice += "model.preprocessor = None for tokens"
             raise ValueError(
                 f"{name}[{at}] must be {entry_kind}. {advice}. Received: "
                 f"{entry!r:.60}"

@@ -316,7 +316,6 @@ class _Seq2SeqTokenizer(
 
 
 def _add_special(tokenizer, pad, start, end, mask):
-    """Adds special tokens by the names that preprocessors need."""
     tokenizer._add_special_token(pad, "pad_token")
     tokenizer._add_special_token(start, "start_token")
     tokenizer._add_special_token(end, "end_token")

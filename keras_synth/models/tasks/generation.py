@@ -69,10 +69,15 @@ def sample_tokens(
         hidden, _ = step(prompt, caches, 0, padding_mask=places < end)
         _, caches = step(prompt, caches, 0, padding_mask=places < end - 1)
 
+    # Ids above have no token, such as those that round a vocabulary up.
+    tokenizer = getattr(model.preprocessor, "tokenizer", None)
+    size = tokenizer and tokenizer.vocabulary_size()
+
     def next_token(prompt, caches, index):
         last = ops.slice(prompt, [0, index - 1], [ops.shape(prompt)[0], 1])
         hidden, caches = step(last, caches, index - 1)
-        return model.backbone.logits(hidden)[:, 0], hidden[:, 0], caches
+        logits = model.backbone.logits(hidden)[:, 0, :size]
+        return logits, hidden[:, 0], caches
 
     token_ids = model.sampler(
         next=next_token,

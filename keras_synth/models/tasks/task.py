@@ -391,7 +391,6 @@ class TaskMixin(ModelMixin):
 
 @contextlib.contextmanager
 def _without_optimizer(model: Any) -> Iterator[None]:
-    """Hides a compiled model's optimizer from saving and loading."""
     optimizer = getattr(model, "optimizer", None)
     model.optimizer = None
     try:
