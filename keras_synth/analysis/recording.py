@@ -19,7 +19,7 @@ from keras_synth._backend.execution import (
 )
 from keras_synth.attend import attend
 from keras_synth.mixers import SyntheticAttention
-from keras_synth.mixers.call import FLAT, OBSERVER, normalized
+from keras_synth.mixers.call import FLAT, OBSERVERS, normalized
 from keras_synth.synthesizers import MixtureSynthesizer
 
 
@@ -61,11 +61,12 @@ class Recorder:
         self.names = set()
 
     def __enter__(self):
-        self._token = OBSERVER.set(self)
+        OBSERVERS.set((*OBSERVERS.get(), self))
         return self
 
     def __exit__(self, *error):
-        OBSERVER.reset(self._token)
+        # Others may have begun later, and end later.
+        OBSERVERS.set(tuple(x for x in OBSERVERS.get() if x is not self))
 
     def __call__(self, layer, call):
         chosen = self._chosen is None or id(layer) in self._chosen
@@ -187,7 +188,7 @@ def asking_for_scores(layer, recorder):
         query = given["query"]
         value = given.get("value")
         value = query if value is None else value
-        here = OBSERVER.get() is recorder
+        here = recorder in OBSERVERS.get()
         if not (here and _has_values(query, value)):
             return call(*args, **kwargs)
         scores = given.get("return_attention_scores")

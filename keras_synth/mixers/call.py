@@ -17,9 +17,9 @@ from keras_synth.types import Tensor
 
 # Of tensors `(B, T, d)`.
 FLAT = AttentionAxes(None, 3)
-# A function of a mixer and its `Call` that replaces `_call_flat`, or `None`.
-# Each thread and each context of asynchronous code has its own.
-OBSERVER = contextvars.ContextVar("observer", default=None)
+# Functions of a mixer and its `Call`; the last one replaces `_call_flat`. Each
+# thread and each context of asynchronous code has its own.
+OBSERVERS = contextvars.ContextVar("observers", default=())
 
 
 class Call(NamedTuple):

@@ -14,7 +14,7 @@ from keras_synth._backend.layer import Layer
 from keras_synth.attention import masks
 from keras_synth.attention.positions import as_position
 from keras_synth.mixers.call import (
-    OBSERVER,
+    OBSERVERS,
     by_name,
     check_cache,
     check_decoding,
@@ -174,8 +174,11 @@ class Mixer(Layer):
             training=training,
         )
         # A compiler cannot keep the value.
-        observe = None if is_compiled_by_torch() else OBSERVER.get()
-        output = observe(self, call) if observe else self._call_flat(call)
+        observers = () if is_compiled_by_torch() else OBSERVERS.get()
+        if observers:
+            output = observers[-1](self, call)
+        else:
+            output = self._call_flat(call)
         if not return_attention_scores:
             return axes.unflatten(output, query)
         output, scores = output

@@ -11,7 +11,7 @@ from attending_models import MODELS, B, D, H, S, T, made
 from backend import numpy
 
 from keras_synth import analysis, layers, mixers
-from keras_synth.mixers.call import OBSERVER
+from keras_synth.mixers.call import OBSERVERS
 
 
 def attention_layers(model):
@@ -165,7 +165,19 @@ def test_nothing_observes_or_is_replaced_after_an_error():
         analysis.attention_weights(model, x)
     assert not {"call", "_call_flat"} & {*vars(model.attention)}
     assert not {"call", "_call_flat"} & {*vars(model.keras_attention)}
-    assert OBSERVER.get() is None
+    assert OBSERVERS.get() == ()
+
+
+def test_captures_can_end_in_the_order_in_which_they_began():
+    model, inputs = made("R+V")
+    first, second = analysis.capture(), analysis.capture()
+    first.__enter__()
+    seen = second.__enter__()
+    first.__exit__(None, None, None)
+    model(inputs)
+    second.__exit__(None, None, None)
+    assert len(seen) == 2
+    assert OBSERVERS.get() == ()
 
 
 def test_whatever_is_called_within_a_capture_is_seen():
