@@ -27,8 +27,9 @@ class QueryBlocks:
 
     def __init__(self, length, residues=1, block=None):
         size = -(-length // residues)
-        if block is None or (isinstance(size, int) and size < block):
-            block = size
+        is_known = isinstance(size, int)
+        if block is None or (is_known and size < block):
+            block = size if is_known else ops.maximum(size, 1)
         self.length, self.residues, self.block = length, residues, block
         self.blocks = -(-size // block)
 
@@ -145,6 +146,8 @@ class Listed(NamedTuple):
     def take(self, grid, x):
         """As `Neighbours.take`."""
         places = ops.clip(self.positions(grid), 0, grid.length - 1)
+        if not isinstance(grid.length, int):  # there may be no token
+            x = pad_axis(x, 2, 0, 1)
         return take(x, places, 2)
 
     def number(self, grid):

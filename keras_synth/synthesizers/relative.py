@@ -9,7 +9,7 @@ from keras import ops
 from keras_synth._backend.checks import check_boolean, check_positive
 from keras_synth._backend.distributions import MODEL
 from keras_synth._backend.seeds import normal_unless
-from keras_synth._backend.tensors import indices, pad, take
+from keras_synth._backend.tensors import indices, take
 from keras_synth.attention.logits import Logits
 from keras_synth.synthesizers.random import INITIAL_STDDEV
 from keras_synth.synthesizers.synthesizer import Synthesizer
@@ -30,28 +30,28 @@ class DistanceSynthesizer(Synthesizer):
 
     def call(self, query, keys=None, *, start=0, length=None):
         rows, columns = self.lengths(query, start, length)
-        # From the first column of the last row to the last of the first row.
-        distances = indices(rows + columns - 1) - (rows - 1) - start
+        # From before the first column of the last row to after the last column
+        # of the first row.
+        distances = indices(rows + columns + 1) - rows - start
         table = _toeplitz(self.weigh(distances), rows, columns)
         return Logits(bias=table, needs_float32=self.needs_float32)
 
 
 def _toeplitz(diagonals, rows, columns):
-    """Returns the table `(1, H, T, S)` of diagonals `(H, T + S - 1)`.
+    """Returns the table `(1, H, T, S)` of diagonals `(H, T + S + 1)`.
 
-    Rows of length n are flattened, and rows of length n - 1 are read from the
+    Rows of length n + 1 are flattened, and rows of length n are read from the
     result. This shifts each row by one without gathering entries.
     """
     if not (isinstance(rows, int) or ops.is_tensor(rows)):
         # Exports of JAX and PyTorch cannot slice by products of open lengths.
         i, j = (indices(x) for x in (rows, columns))
-        return take(diagonals, j - i[:, None] + (rows - 1), 1)[None]
-    heads, count = diagonals.shape[0], rows + columns - 1
-    padded = pad(diagonals, [[0, 0], [0, 1]])
-    repeated = ops.broadcast_to(padded[:, None], (heads, rows, count + 1))
+        return take(diagonals, j - i[:, None] + rows, 1)[None]
+    heads, count = diagonals.shape[0], rows + columns
+    repeated = ops.broadcast_to(diagonals[:, None], (heads, rows, count + 1))
     flat = ops.reshape(repeated, (heads, rows * (count + 1)))
     shifted = ops.reshape(flat[:, : rows * count], (heads, rows, count))
-    return shifted[None, :, :, rows - 1 :]
+    return shifted[None, :, :, rows:]
 
 
 @keras.saving.register_keras_serializable(package="keras_synth")

@@ -106,3 +106,18 @@ def test_fewer_tokens_than_are_global(length):
         layer, input_signature=[tf.TensorSpec((None, None, D))]
     )
     close(traced(x), expected)
+
+
+EMPTY = ["V", "R", "relative", "alibi + V", "longformer(window=2)"]
+EMPTY += ["strided(stride=3)", "big_bird(block_size=2)"]
+
+
+@pytest.mark.each_backend
+@pytest.mark.parametrize("name", EMPTY)
+def test_there_may_be_no_tokens(name):
+    import tensorflow as tf
+
+    layer = mixers.get(name, H, K, N)
+    layer.build((None, None, D))
+    spec = tf.TensorSpec((None, None, D))
+    assert tf.function(layer, input_signature=[spec])(normal(2, 0, D)).shape
