@@ -158,9 +158,8 @@ def kept_variables(model: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with contextlib.suppress(
-            ValueError
-        ):  # of an optimizer built for others
+        # Of an optimizer built for others.
+        with contextlib.suppress(ValueError):
             model.jax_state_sync()
         model._jax_state = None
         for variable, value in kept:

@@ -44,7 +44,7 @@ def plot_heads(weights: Mapping[str, np.ndarray], sample: int = 0) -> Any:
     >>> len(keras_synth.analysis.plot_heads(weights).axes)
     8
     """
-    _check_any(weights)
+    _check(weights, "attention_weights", "ndim")
     sheets = {}
     for name, own in weights.items():
         own = np.asarray(own)
@@ -152,9 +152,12 @@ def plot_distance_profile(
 
 def _lines(statistics, draw, xlabel, ylabel):
     """A figure with a panel per group of statistics, and a line per layer."""
-    _check_any(statistics)
-    grouped = isinstance(next(iter(statistics.values())), Mapping)
+    grouped = isinstance(statistics, Mapping) and any(
+        isinstance(x, Mapping) for x in statistics.values()
+    )
     groups = statistics if grouped else {"": statistics}
+    for group in groups.values():
+        _check(group, "attention_statistics", "histogram")
     across = min(2, len(groups))
     down = -(-len(groups) // across)
     lines = max(map(len, groups.values()))
@@ -162,7 +165,6 @@ def _lines(statistics, draw, xlabel, ylabel):
     for axes in panels.flat[len(groups) :]:
         axes.set_axis_off()
     for axes, (title, group) in zip(panels.flat, groups.items(), strict=False):
-        _check_any(group)
         styles = itertools.cycle(_STYLES)
         for label, own in zip(_short_names(group), group.values(), strict=True):
             dashes, color = next(styles)
@@ -202,10 +204,13 @@ def _short_names(names):
     return ["/".join(itertools.compress(path, differ)) for path in paths]
 
 
-def _check_any(things):
-    """Raises a `ValueError` if there is nothing to draw."""
-    if not things:
-        raise ValueError(
-            "Expected a dictionary with at least one entry, as from "
-            f"`attention_weights`. Received: {things!r}"
-        )
+def _check(things, source, attribute):
+    """Raises unless values have an attribute, as those from a function."""
+    if isinstance(things, Mapping):
+        if things and all(hasattr(x, attribute) for x in things.values()):
+            return
+        things = {name: type(x).__name__ for name, x in things.items()}
+    raise ValueError(
+        "Expected a dictionary with at least one entry, as from "
+        f"`{source}`. Received: {things!r}"
+    )

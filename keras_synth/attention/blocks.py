@@ -131,7 +131,7 @@ class Neighbours(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """Keys by position, the same for all rows of a group.
+    """Keys by position, the same for all rows of a group; see `Neighbours`.
 
     Fields:
         most: Integer, number of columns.
@@ -144,18 +144,14 @@ class Listed(NamedTuple):
     of_rows: Callable
 
     def take(self, grid, x):
-        """As `Neighbours.take`."""
         places = ops.clip(self.positions(grid), 0, grid.length - 1)
-        if not isinstance(grid.length, int):  # there may be no token
-            x = pad_axis(x, 2, 0, 1)
-        return take(x, places, 2)
+        may_be_empty = not isinstance(grid.length, int)
+        return take(pad_axis(x, 2, 0, int(may_be_empty)), places, 2)
 
     def number(self, grid):
-        """As `Neighbours.number`."""
         return self.most
 
     def positions(self, grid, relative=False):
-        """As `Neighbours.positions`."""
         places = self.of_rows(grid.firsts(False)[:, 0])
         return ops.reshape(places, (-1, self.most))
 

@@ -329,14 +329,14 @@ class SynthesizerDecoder(SynthesizerBlock):
             raise ValueError(
                 f"This decoder was built {built} cross-attention. Use the same "
                 "number of sequences in each call. Received: "
-                f"encoder_sequence={encoder_sequence}"
+                f"encoder_sequence of {type(encoder_sequence).__name__}"
             )
         if (cross is not None) != (own is not None and has_cross):
             raise ValueError(
                 "A decoder with cross-attention needs both caches or none; "
                 "without cross-attention it accepts only self_attention_cache. "
-                "`make_caches` makes the right ones. Received: "
-                f"self_attention_cache={own}, cross_attention_cache={cross}"
+                "`make_caches` makes the right ones. Received: caches of "
+                f"{type(own).__name__} and {type(cross).__name__}"
             )
         if own is not None and index is None:
             raise ValueError(

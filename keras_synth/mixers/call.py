@@ -17,9 +17,9 @@ from keras_synth.types import Tensor
 
 # Of tensors `(B, T, d)`.
 FLAT = AttentionAxes(None, 3)
-# Functions of a mixer and its `Call`; the last one replaces `_call_flat`. Each
-# thread and each context of asynchronous code has its own.
-OBSERVERS = contextvars.ContextVar("observers", default=())
+# Functions of a mixer and its `Call`; the last one, or `None`, replaces
+# `_call_flat`. Each thread and each context of asynchronous code has its own.
+OBSERVERS = contextvars.ContextVar("observers", default=(None,))
 
 
 class Call(NamedTuple):

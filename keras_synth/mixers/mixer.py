@@ -174,11 +174,8 @@ class Mixer(Layer):
             training=training,
         )
         # A compiler cannot keep the value.
-        observers = () if is_compiled_by_torch() else OBSERVERS.get()
-        if observers:
-            output = observers[-1](self, call)
-        else:
-            output = self._call_flat(call)
+        observe = None if is_compiled_by_torch() else OBSERVERS.get()[-1]
+        output = observe(self, call) if observe else self._call_flat(call)
         if not return_attention_scores:
             return axes.unflatten(output, query)
         output, scores = output

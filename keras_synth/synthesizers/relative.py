@@ -30,8 +30,7 @@ class DistanceSynthesizer(Synthesizer):
 
     def call(self, query, keys=None, *, start=0, length=None):
         rows, columns = self.lengths(query, start, length)
-        # From before the first column of the last row to after the last column
-        # of the first row.
+        # From the last row to the first, and one more at both ends.
         distances = indices(rows + columns + 1) - rows - start
         table = _toeplitz(self.weigh(distances), rows, columns)
         return Logits(bias=table, needs_float32=self.needs_float32)

@@ -96,9 +96,9 @@ def test_caches_and_masks_that_do_not_fit_are_errors():
         {"self_attention_cache": own},
         {"cross_attention_cache": cross},
     ):
-        with pytest.raises(ValueError, match="both caches or none"):
+        with pytest.raises(ValueError, match=r"both caches.*NoneType"):
             block(x, source, **caches)
-    with pytest.raises(ValueError, match="was built with cross-attention"):
+    with pytest.raises(ValueError, match=r"with cross-attention.*of NoneType"):
         block(x)
     with pytest.raises(ValueError, match=r"None.*length.*Received: a cache"):
         block.attention.call_with_cache(x, cross[:, :1])
