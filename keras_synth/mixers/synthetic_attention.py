@@ -227,7 +227,7 @@ class SyntheticAttention(MultiHeadMixer):
         self.overwrites_cache = self._cached_reach is None
 
     def share_synthesizer(self, other: "SyntheticAttention") -> None:
-        """Uses that of an equal layer, before `build`. Files do not tell it."""
+        """Uses that of an equal layer, before `build`. Files do not keep it."""
         untrack(self, self.synthesizer)
         self.synthesizer, self._groups = other.synthesizer, other._groups
 
