@@ -75,7 +75,7 @@ def batches(data: Any, model: Any, size: int = 32) -> Iterator[Any]:
         if is_list:
             data = [_array(x) for x in data]
         elif isinstance(data, dict):
-            data = {k: _array(x) for k, x in data.items()}
+            data = _array(data)
         arrays = keras.tree.flatten(data)
         data = [
             keras.tree.map_structure(lambda x, i=i: x[i : i + size], data)
@@ -93,4 +93,6 @@ def batches(data: Any, model: Any, size: int = 32) -> Iterator[Any]:
 
 
 def _array(x):
+    if isinstance(x, dict):
+        return {key: _array(own) for key, own in x.items()}
     return np.asarray(x) if isinstance(x, list) else x

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import keras
 import numpy as np
-from keras import ops
+from keras import ops, tree
 
 from keras_synth._backend.execution import without_gradients
 from keras_synth.analysis import averages
@@ -61,7 +60,7 @@ def watch(
     recorder = Recorder(record, layers=layers)
     known = inputs_of(source.model)
     if not isinstance(known, dict):
-        inputs = keras.tree.pack_sequence_as(known, [*inputs.values()])
+        inputs = tree.pack_sequence_as(known, [*inputs.values()])
     with recorder, without_gradients():
         source.model(inputs, training=False)
 
@@ -104,7 +103,7 @@ def read_texts(preprocessor: Any, texts: Any) -> Any:
         texts = tuple(map(list, texts)) if pair else list(texts)
     made = preprocessor(texts, None)
     made = made[0] if isinstance(made, tuple) else made
-    return keras.tree.map_structure(as_array, made)
+    return tree.map_structure(as_array, made)
 
 
 def _inputs(model):
@@ -120,19 +119,23 @@ def _checked(model, batch):
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is not None and not isinstance(batch, dict):
         batch = read_texts(preprocessor, batch)
-    inputs, flat = _inputs(model), keras.tree.flatten(batch)
+    inputs, flat = _inputs(model), tree.flatten(batch)
     if not isinstance(batch, dict) and len(flat) == len(inputs):
         batch = dict(zip(inputs, flat, strict=True))
-    if not isinstance(batch, dict) or not inputs.keys() <= batch.keys():
+    try:  # others are not used, as in Keras
+        own = {name: batch[name] for name in inputs}
+        arrays = tree.map_structure_up_to(inputs, as_array, own)
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         keys = f" of {sorted(batch)}" if isinstance(batch, dict) else ""
         raise ValueError(
             f"`data` must be arrays of the model's inputs {[*inputs]}, or "
             "texts if the model has a preprocessor. Received: a batch of "
             f"{type(batch).__name__}{keys}"
-        )
-    arrays = {name: as_array(batch[name]) for name in inputs}
-    for name, array in arrays.items():
-        axes = len(inputs[name].shape)
+        ) from error
+    for (path, x), array in zip(
+        tree.flatten_with_path(inputs), tree.flatten(arrays), strict=True
+    ):
+        name, axes = "/".join(map(str, path)), len(x.shape)
         if array.ndim != axes:
             raise ValueError(
                 "A batch must have the shape (samples, tokens), padded to one "

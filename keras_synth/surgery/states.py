@@ -107,11 +107,9 @@ def _outputs_of(layers: list[Any]) -> Iterator[list[Any]]:
 
 def _named(model, outputs):
     """A model's outputs by their names."""
-    flat = tree.flatten(outputs)
-    if isinstance(outputs, dict) and len(flat) == len(outputs):
-        return outputs
-    if isinstance(outputs, (dict, list, tuple)):
-        return {str(i): x for i, x in enumerate(flat)}
+    if tree.is_nested(outputs):
+        paths = tree.flatten_with_path(outputs)
+        return {"/".join(map(str, path)): x for path, x in paths}
     is_backbone = isinstance(model, keras_hub.models.Backbone)
     return {"sequence_output" if is_backbone else "output": outputs}
 

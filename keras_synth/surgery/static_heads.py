@@ -160,7 +160,7 @@ def _fit_dense(made, source, chosen, data):
     Adam minimises the mean over rows of real tokens of
     `KL(A[i] || softmax(S(x_i)))`, where x is the input of attention.
     """
-    sizes = [len(next(iter(batch.values()))) for batch in data()]
+    sizes = [len(keras.tree.flatten(batch)[0]) for batch in data()]
     updates = sum(-(-size // _SAMPLES) for size in sizes)
     passes = -(-STEPS // updates)
     schedule = keras.optimizers.schedules.CosineDecay(RATE, updates * passes)

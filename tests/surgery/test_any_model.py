@@ -531,14 +531,19 @@ def test_inputs_by_names_have_different_axes():
     features = keras.Input((None, 8), name="features")
     x = layers.Embedding(9, 8)(tokens) + features
     x = layers.MultiHeadAttention(2, 4)(x, x)
-    model = keras.Model({"tokens": tokens, "features": features}, x)
-    given = {"tokens": np.ones((2, 6)), "features": np.ones((2, 6, 8))}
+    names = {"text": {"tokens": tokens}, "features": features}
+    model = keras.Model(names, {"states": {"last": x}})
+    given = {"features": np.ones((2, 6, 8)), "text": {"tokens": [[1] * 6] * 2}}
     found = surgery.report(model, given)
     assert found.length == 6
     with pytest.raises(ValueError, match="Pass max_length="):
         surgery.synthesize(model, given, heads=1)
     student = surgery.synthesize(model, given, heads=1, max_length=6)
     assert [w.shape for w in student.weights if w.name == "R"] == [(1, 6, 6)]
+    given["text"]["tokens"] = np.ones((2, 6))
+    training = surgery.distill(student, model)
+    training.compile("sgd")
+    training.fit(given, verbose=0)
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
