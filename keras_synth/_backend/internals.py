@@ -6,6 +6,7 @@ function then does the next best thing.
 
 import contextlib
 import importlib
+import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -94,19 +95,31 @@ def set_trainable(layer: Any, value: bool) -> None:
     layer.trainable = value
 
 
+def is_functional(layer: Any) -> bool:
+    """Whether a layer is a functional or Sequential model of Keras' classes."""
+    name = keras.saving.get_registered_name(type(layer))
+    return name in ("Functional", "Sequential")
+
+
 def cloned(model: keras.Model, clone: Callable[[Any], Any]) -> keras.Model:
     """Returns a functional or Sequential model of clones of its layers.
 
-    It is compiled like the original, unless Keras cannot make its optimizer,
-    losses and metrics from a config: those of classes or functions that are
-    not registered.
+    It is not compiled.
     """
     compiled, model.compiled = model.compiled, False
     try:
-        made = keras.models.clone_model(model, clone_function=clone)
+        return keras.models.clone_model(model, clone_function=clone)
     finally:
         model.compiled = compiled
-    if compiled:
+
+
+def compiled_like(model: Any, made: Any) -> Any:
+    """Returns a changed model, which is compiled like the original.
+
+    It is not if Keras cannot make the optimizer, losses and metrics from a
+    config: those of classes or functions that are not registered.
+    """
+    if is_functional(model) and model.compiled:
         with (
             contextlib.suppress(TypeError, ValueError, NotImplementedError),
             warnings.catch_warnings(),
@@ -114,6 +127,19 @@ def cloned(model: keras.Model, clone: Callable[[Any], Any]) -> keras.Model:
             warnings.simplefilter("ignore")  # of lambdas, which no file keeps
             made.compile_from_config(model.get_compile_config())
     return made
+
+
+def calls_of(layer: Any) -> list[dict[str, Any]]:
+    """Returns the arguments of each call of a layer in a graph, by names.
+
+    Without a list of calls the result is empty.
+    """
+    signature = inspect.signature(layer.call)
+    nodes = getattr(layer, "_inbound_nodes", ())
+    return [
+        signature.bind(*x.arguments.args, **x.arguments.kwargs).arguments
+        for x in nodes
+    ]
 
 
 @contextlib.contextmanager

@@ -8,7 +8,12 @@ from typing import Any
 import keras
 
 from keras_synth._backend.checks import check_boolean, check_positive
-from keras_synth._backend.internals import cloned, sublayers
+from keras_synth._backend.internals import (
+    cloned,
+    compiled_like,
+    is_functional,
+    sublayers,
+)
 from keras_synth.attention import normalizers
 from keras_synth.attention.positions import shortest
 from keras_synth.folding.plain import check_plain, plain_model
@@ -21,8 +26,6 @@ from keras_synth.layers import SynthesizerDecoder, SynthesizerEncoder
 from keras_synth.mixers import Mixer, SyntheticAttention
 from keras_synth.synthesizers import Synthesizer
 from keras_synth.types import Tensor
-
-_CLONED = ("Functional", "Sequential")  # which Keras makes layer by layer
 
 
 def fold(
@@ -102,7 +105,9 @@ def fold(
     folded = folding.rebuilt(model)
     copy_variables(model, folded, folding.fill)
     folded.trainable = False
-    return plain_model(folded, max_length) if plain else folded
+    if plain:
+        return plain_model(folded, max_length)
+    return compiled_like(model, folded)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +152,7 @@ class Folding:
         return self.layers[id(layer)]
 
     def _rebuilt(self, layer, options):
-        if keras.saving.get_registered_name(type(layer)) in _CLONED:
+        if is_functional(layer):
             return cloned(layer, self.rebuilt)
         config = {**folded_config(layer, self), **options}
         folded = type(layer).from_config(config)

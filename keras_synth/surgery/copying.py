@@ -6,7 +6,12 @@ from typing import Any
 import keras
 import keras_hub
 
-from keras_synth._backend.internals import cloned, set_trainable, sublayers
+from keras_synth._backend.internals import (
+    cloned,
+    is_functional,
+    set_trainable,
+    sublayers,
+)
 from keras_synth.folding.folding import keep_sampler
 from keras_synth.folding.synthesizers import copy_variables
 from keras_synth.models.backbones.stacked import StackedBackbone
@@ -169,8 +174,7 @@ class Copy:
 def is_graph(layer: Any) -> bool:
     """Whether a layer is a model whose layers, and their calls, are known."""
     known = keras_hub.models.Task, keras_hub.models.Backbone
-    name = keras.saving.get_registered_name(type(layer))
-    return name in ("Functional", "Sequential") or isinstance(layer, known)
+    return is_functional(layer) or isinstance(layer, known)
 
 
 # --- checks -------------------------------------------------------------------

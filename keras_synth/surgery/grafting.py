@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from keras_synth._backend.internals import compiled_like
 from keras_synth.surgery.replacing import copy_heads, exact, replaced
 from keras_synth.synthesizers import (
     DotProductSynthesizer,
@@ -81,9 +82,9 @@ def graft(
     True
     """
     source = exact(model, max_length)
-    if synthesizer == "V":
-        return source.model
     chosen = _checked_layers(layers, len(source.places))
+    if synthesizer == "V":
+        return compiled_like(model, source.model)
     each = ["V"] * len(source.places)
     for i in chosen:
         each[i] = synthesizer
@@ -102,7 +103,7 @@ def graft(
         _silence(new.synthesizer, v)
         for weight in v.query.weights:  # (d, H, k), (H, k)
             weight.assign(ops.convert_to_numpy(weight) / share[:, None])
-    return made.model
+    return compiled_like(model, made.model)
 
 
 def _checked_layers(layers, number):

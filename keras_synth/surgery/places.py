@@ -4,8 +4,8 @@ import math
 from typing import Any
 
 import keras
-from keras import tree
 
+from keras_synth._backend.internals import calls_of
 from keras_synth.layers import (
     SynthesizerDecoder,
     SynthesizerEncoder,
@@ -43,14 +43,13 @@ def holders(model: Any, cross: bool = False) -> list[Any]:
 
 
 def static_length(holder: Any) -> int | None:
-    """Returns the length of the sequences of a layer's call, if it is known."""
-    sequences = _sequences(holder)
-    if not sequences:
-        return None
-    shape = sequences[0].shape
-    axes = getattr(holder, "attention_axes", None) or range(1, len(shape) - 1)
-    sizes = [shape[axis] for axis in axes]
-    return None if None in sizes else math.prod(sizes)
+    """Returns the longest sequence of a layer's calls, if it is known."""
+    axes, lengths = getattr(holder, "attention_axes", None), []
+    for call in calls_of(holder):
+        shape = next(iter(call.values())).shape
+        sizes = shape[1:-1] if axes is None else [shape[a] for a in axes]
+        lengths.append(None if None in sizes else math.prod(sizes))
+    return None if None in lengths else max(lengths, default=None)
 
 
 def max_length_of(model: Any) -> int | None:
@@ -63,19 +62,8 @@ def max_length_of(model: Any) -> int | None:
 
 
 def _is_self(holder):
-    is_block = not isinstance(holder, SyntheticAttention)
-    return is_block or len({id(x) for x in _sequences(holder)}) < 2
-
-
-def _sequences(layer):
-    """The first features that a layer is called with, without masks."""
-    try:
-        inputs = tree.flatten(layer.input)
-    except (AttributeError, ValueError):  # it is not called in a graph
-        return []
-    return [
-        x
-        for x in inputs
-        if keras.backend.is_float_dtype(x.dtype)
-        and len(x.shape) == len(inputs[0].shape)
-    ]
+    return all(
+        call.get(name) is None or call[name] is call["query"]
+        for call in calls_of(holder)
+        for name in ("value", "key")
+    )

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_synth._backend.checks import check_positive
-from keras_synth._backend.internals import sublayers
+from keras_synth._backend.internals import compiled_like, sublayers
 from keras_synth.folding import TableSynthesizer
 from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.surgery.copying import Copy, check_model
@@ -165,7 +165,7 @@ def _resized(model, max_length, better, word, change):
     made = Copy(changed, max_length).of(model)
     for old, new in pairs:
         _copy(old, new, change)
-    return made
+    return compiled_like(model, made)
 
 
 # Learned positions, KerasHub's and ours.

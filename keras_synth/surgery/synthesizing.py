@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_synth._backend.internals import compiled_like
 from keras_synth.folding.synthesizers import copy_variables
 from keras_synth.surgery.observing import averages_of, batches
 from keras_synth.surgery.replacing import copy_heads, exact, replaced
@@ -111,7 +112,7 @@ def synthesize(
             v = groups[0] if groups else None
             copy_heads(old, new, v, np.array([*compared, *static]))
             copy_variables(parts[i], fitted)
-    return student.model
+    return compiled_like(model, student.model)
 
 
 # --- arguments ----------------------------------------------------------------

@@ -113,8 +113,9 @@ def time_series():
         [keras_hub.layers.TransformerEncoder(24, H, normalize_first=True)]
     )
     x = block(block(series))
+    seen = keras.ops.cast(series[:, None, :, 0] > -1, "float32")
     x = layers.MultiHeadAttention(H, 4, use_bias=False)(
-        x, x, use_causal_mask=True
+        x, x, attention_mask=seen, use_causal_mask=True
     )
     pooled = layers.GlobalAveragePooling1D()(x)
     summary = layers.Reshape((1, D))(pooled)

@@ -219,6 +219,7 @@ def test_projections_of_layers_that_change_or_stay_are_frozen_as_before():
     x = keras.Input((6, 8))
     first = layers.MultiHeadAttention(2, 4, name="first")
     model = keras.Model(x, layers.MultiHeadAttention(2, 4)(*2 * (first(x, x),)))
+    model.compile("adam", "mse")
     for part in sublayers(first):
         part.trainable = part.name not in ("query", "value")
     data = np.ones((2, 6, 8))
@@ -233,6 +234,8 @@ def test_projections_of_layers_that_change_or_stay_are_frozen_as_before():
             for w in new.get_layer("first").weights
         }
         assert {x for x in flags if not flags[x]} == {"query", "value"}
+        trained = 2 * len(new.trainable_weights)  # moments
+        assert len(new.optimizer.variables) == 2 + trained
 
 
 def test_tables_have_room_for_all_tokens_of_several_axes():
@@ -371,9 +374,12 @@ def test_models_are_compiled_as_far_as_their_files_would_be(change, loss):
     x = keras.Input((6, 8))
     attention = SyntheticAttention(2, 4, synthesizer="V")
     model = keras.Model(x, keras.Sequential([attention])(x))
-    model.compile("sgd", loss)
+    model.compile("adam", loss)
     changed = change(model)
     assert changed.compiled == (loss == "mse")
+    if changed.compiled:
+        trained = 2 * len(changed.trainable_weights)
+        assert len(changed.optimizer.variables) == 2 + trained
     assert model.compiled
     given = np.ones((1, 6, 8), "float32")
     close(changed(given), model(given))
