@@ -102,10 +102,7 @@ def is_functional(layer: Any) -> bool:
 
 
 def cloned(model: keras.Model, clone: Callable[[Any], Any]) -> keras.Model:
-    """Returns a functional or Sequential model of clones of its layers.
-
-    It is not compiled.
-    """
+    """Returns a functional or Sequential model of clones of its layers."""
     compiled, model.compiled = model.compiled, False
     try:
         return keras.models.clone_model(model, clone_function=clone)

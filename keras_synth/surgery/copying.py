@@ -186,7 +186,8 @@ def check_model(model: Any, verb: str) -> None:
         raise ValueError(
             "Functional and Sequential models, and backbones and tasks of "
             "KerasHub and of this package, are expected. Make a functional "
-            "model of the layers of this one. "
+            "model of the layers of this one, or of a subclass that has a "
+            "graph: `keras.Model(model.input, model.output)`. "
             f"Received: {model!r} of {type(model).__name__}"
         )
     if not model.built:

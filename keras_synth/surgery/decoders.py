@@ -9,10 +9,7 @@ from keras import ops
 from keras_synth import models
 from keras_synth.attention.positions import shortest
 from keras_synth.folding.folding import keep_sampler
-from keras_synth.models import (
-    SynthesizerBackbone,
-    SynthesizerSeq2SeqBackbone,
-)
+from keras_synth.models import SynthesizerBackbone, SynthesizerSeq2SeqBackbone
 from keras_synth.models.tasks.folding import shortened
 from keras_synth.surgery.conversions import (
     block_pairs,

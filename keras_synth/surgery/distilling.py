@@ -163,7 +163,7 @@ class Distillation(keras.Model):
         elif isinstance(validation, tuple):
             first, *others = validation
             kwargs["validation_data"] = (self._inputs(first), *others)
-        optimizer = self.optimizer
+        optimizer = getattr(self, "optimizer", None)  # before `compile`
         if optimizer is not None and not optimizer.built:
             # As Keras does later, but its variables are then kept, too.
             optimizer.build(self.trainable_variables)

@@ -9,10 +9,7 @@ from keras import ops
 
 from keras_synth._backend.internals import compiled_like
 from keras_synth.surgery.replacing import copy_heads, exact, replaced
-from keras_synth.synthesizers import (
-    DotProductSynthesizer,
-    MixtureSynthesizer,
-)
+from keras_synth.synthesizers import DotProductSynthesizer, MixtureSynthesizer
 from keras_synth.types import Identifier
 
 

@@ -106,20 +106,14 @@ def read_texts(preprocessor: Any, texts: Any) -> Any:
     return tree.map_structure(as_array, made)
 
 
-def _inputs(model):
-    """The inputs of a model's graph by their names."""
-    inputs = inputs_of(model)
-    if isinstance(inputs, dict):
-        return inputs
-    return {x.name: x for x in model.inputs}
-
-
 def _checked(model, batch):
     """A batch as a dictionary of arrays, or an error."""
     preprocessor = getattr(model, "preprocessor", None)
     if preprocessor is not None and not isinstance(batch, dict):
         batch = read_texts(preprocessor, batch)
-    inputs, flat = _inputs(model), tree.flatten(batch)
+    inputs, flat = inputs_of(model), tree.flatten(batch)
+    if not isinstance(inputs, dict):
+        inputs = {x.name: x for x in model.inputs}
     if not isinstance(batch, dict) and len(flat) == len(inputs):
         batch = dict(zip(inputs, flat, strict=True))
     try:  # others are not used, as in Keras

@@ -22,13 +22,6 @@ def inputs_of(model: keras.Model) -> Any:
     )
 
 
-def outputs_of(model: keras.Model) -> Any:
-    """Returns the structure of a model's outputs."""
-    if isinstance(model, keras.Sequential):
-        return model.outputs[0]
-    return model.output
-
-
 def holders(model: Any, cross: bool = False) -> list[Any]:
     """Returns the layers with self-attention of a model, in order of calls.
 

@@ -14,11 +14,7 @@ from keras_synth.models.backbones.stacked import StackedBackbone
 from keras_synth.surgery import decoders, vision  # noqa: F401 (rows)
 from keras_synth.surgery.conversions import ATTENTION, CONVERSIONS, converted
 from keras_synth.surgery.copying import Copy, check_model
-from keras_synth.surgery.places import (
-    holders,
-    max_length_of,
-    static_length,
-)
+from keras_synth.surgery.places import holders, max_length_of, static_length
 from keras_synth.types import Identifier
 
 

@@ -5,17 +5,13 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+import keras
 import keras_hub
 from keras import tree
 
 from keras_synth._backend.internals import replaced_call, sublayers
 from keras_synth.analysis.capturing import KERAS
-from keras_synth.surgery.places import (
-    holders,
-    inputs_of,
-    max_length_of,
-    outputs_of,
-)
+from keras_synth.surgery.places import holders, inputs_of, max_length_of
 from keras_synth.surgery.replacing import exact
 
 _PADDING = ("padding_mask", "decoder_padding_mask")
@@ -24,10 +20,6 @@ _PADDING = ("padding_mask", "decoder_padding_mask")
 class ModelStates:
     """A model, its outputs, and those of its layers with attention.
 
-    Args:
-        model: Functional model.
-        hidden_states: Whether to return those of the layers.
-
     Attributes:
         widths: Dictionary of the outputs to return, and their features.
     """
@@ -35,7 +27,9 @@ class ModelStates:
     def __init__(self, model, hidden_states):
         self.model = model
         self.layers = _layers_of(model) if hidden_states else []
-        outputs = _named(model, outputs_of(model))
+        has_one = isinstance(model, keras.Sequential)
+        outputs = model.outputs[0] if has_one else model.output
+        outputs = _named(model, outputs)
         self.widths = {name: x.shape[-1] for name, x in outputs.items()}
 
     def __call__(self, inputs, training):
@@ -71,10 +65,13 @@ def _layers_of(model):
         return found
     try:
         places = exact(model, max_length_of(model) or 1).places
-    except ValueError:  # of layers of both kinds that surgery does not make
-        if found:
+    except ValueError as error:
+        if found:  # layers of both kinds that surgery does not make
             return found
-        raise
+        raise ValueError(
+            "To compare only outputs, use `hidden_states=0.0`. Hidden states "
+            f"need a model that surgery supports. {error}"
+        ) from error
     return [place.origin for place in places]
 
 

@@ -131,20 +131,11 @@ def test_presets_are_found_by_the_classes_of_all_such_tasks(tmp_path):
     assert isinstance(backbone, keras_hub.models.DistilBertBackbone)
 
 
-@pytest.mark.parametrize("name", ["BertTextClassifier", "text classification"])
-def test_grafted_models_fold(name):
-    close(
-        outputs(fold(grafted(name)), name),
-        outputs(grafted(name), name),
-        atol=1e-4,
-    )
-
-
 @pytest.mark.parametrize(
     "name", ["BertTextClassifier", "ViTImageClassifier", "CLIPBackbone"]
 )
 def test_plain_models_are_loaded(name, tmp_path):
-    model = fold(surgery.graft(made(name), "V"), LENGTHS.get(name), plain=True)
+    model = fold(grafted(name), LENGTHS.get(name), plain=True)
     model.save(tmp_path / "plain.keras")
     loaded = keras.saving.load_model(tmp_path / "plain.keras")
     for found in (model, loaded):
@@ -538,7 +529,7 @@ def test_inputs_by_names_have_different_axes():
     x = layers.Embedding(9, 8)(tokens) + features
     x = layers.MultiHeadAttention(2, 4)(x, x)
     names = {"text": {"tokens": tokens}, "features": features}
-    model = keras.Model(names, {"states": {"last": x}})
+    model = keras.Model(names, x)
     given = {"features": np.ones((2, 6, 8)), "text": {"tokens": [[1] * 6] * 2}}
     found = surgery.report(model, given)
     assert found.length == 6
@@ -546,10 +537,6 @@ def test_inputs_by_names_have_different_axes():
         surgery.synthesize(model, given, heads=1)
     student = surgery.synthesize(model, given, heads=1, max_length=6)
     assert [w.shape for w in student.weights if w.name == "R"] == [(1, 6, 6)]
-    given["text"]["tokens"] = np.ones((2, 6))
-    training = surgery.distill(student, model)
-    training.compile("sgd")
-    training.fit(given, verbose=0)
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
