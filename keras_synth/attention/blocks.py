@@ -27,9 +27,8 @@ class QueryBlocks:
 
     def __init__(self, length, residues=1, block=None):
         size = -(-length // residues)
-        is_known = isinstance(size, int)
-        if block is None or (is_known and size < block):
-            block = size if is_known else ops.maximum(size, 1)
+        if block is None or (isinstance(size, int) and size < block):
+            block = ops.maximum(size, 1) if ops.is_tensor(size) else size
         self.length, self.residues, self.block = length, residues, block
         self.blocks = -(-size // block)
 
@@ -145,7 +144,7 @@ class Listed(NamedTuple):
 
     def take(self, grid, x):
         places = ops.clip(self.positions(grid), 0, grid.length - 1)
-        may_be_empty = not isinstance(grid.length, int)
+        may_be_empty = ops.is_tensor(grid.length)
         return take(pad_axis(x, 2, 0, int(may_be_empty)), places, 2)
 
     def number(self, grid):
