@@ -35,8 +35,8 @@ def test_quotation_marks_of_a_tsv_file_are_ordinary(tmp_path):
 
 
 def test_columns_have_numbers_without_a_header(tmp_path):
-    path = write(tmp_path / "a.csv", "0.5;a\n1;b\n")
-    options = {"text": 1, "label": 0, "header": False, "delimiter": ";"}
+    path = write(tmp_path / "a.csv", "0.5¦a\n1¦b\n")
+    options = {"text": 1, "label": 0, "header": False, "delimiter": "¦"}
     texts, labels = datasets.read(path, **options)
     assert texts == ["a", "b"]
     assert labels.tolist() == [0.5, 1.0]
