@@ -301,12 +301,9 @@ def test_wrong_arguments_of_a_translator_are_errors():
         given = {"encoder_text": sources, "decoder_text": prompts}
         refused("at least one .* for each source", model.generate, given)
     long, short = np.ones((1, 13), "int32"), np.ones((1, 3), "int32")
-    x = {
-        "encoder_token_ids": long,
-        "encoder_padding_mask": long,
-        "decoder_token_ids": short,
-        "decoder_padding_mask": short,
-    }
+    x = dict.fromkeys(("encoder_token_ids", "encoder_padding_mask"), long)
+    x |= dict.fromkeys(("decoder_token_ids", "decoder_padding_mask"), short)
     refused("max_sequence_length=12", model.backbone, x)
+    refused("max_sequence_length=12", model.generate_step, x)
     generate = models.SynthesizerSeq2SeqLM(model.backbone).generate
     refused("max_sequence_length=12", generate, x, stop_token_ids=None)

@@ -147,6 +147,7 @@ class SynthesizerCausalLM(TaskMixin, keras_hub.models.CausalLM):
             Dictionary like `inputs`, with a mask that is True up to the end of
             each text.
         """
+        self.backbone.check_lengths(inputs)
         prompt, stack = inputs["token_ids"], self.backbone.stack
         token_ids, padding_mask = sample_tokens(
             self,

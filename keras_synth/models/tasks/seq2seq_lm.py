@@ -159,6 +159,7 @@ class SynthesizerSeq2SeqLM(TaskMixin, keras_hub.models.Seq2SeqLM):
             Dictionary of `"decoder_token_ids"` and `"decoder_padding_mask"`,
             True up to the end of each text.
         """
+        self.backbone.check_lengths(inputs)
         prompt = inputs["decoder_token_ids"]
         encoder_mask = ops.cast(inputs["encoder_padding_mask"], "int32")
         sources = self.call_encoder(inputs["encoder_token_ids"], encoder_mask)
