@@ -127,10 +127,7 @@ def compiled_like(model: Any, made: Any) -> Any:
 
 
 def calls_of(layer: Any) -> list[dict[str, Any]]:
-    """Returns the arguments of each call of a layer in a graph, by names.
-
-    Without a list of calls the result is empty.
-    """
+    """Returns the known calls of a layer, as arguments by their names."""
     signature = inspect.signature(layer.call)
     nodes = getattr(layer, "_inbound_nodes", ())
     return [

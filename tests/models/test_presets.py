@@ -48,6 +48,8 @@ def test_a_preset_of_another_classifier_is_an_error(tmp_path):
         other.from_preset(tmp_path / "preset")
     made = other.from_preset(tmp_path / "preset", num_classes=3)
     assert made.preprocessor.sequence_length == 8
+    with pytest.raises(ValueError, match="causal=True"):
+        models.SynthesizerCausalLM.from_preset(tmp_path / "preset")
 
 
 @pytest.mark.filterwarnings(f"error:{SKIPPED}")

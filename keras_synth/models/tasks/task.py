@@ -346,8 +346,8 @@ class TaskMixin(ModelMixin):
         name = saved.get("class_name", own.__name__)
         if name != own.__name__ and "preprocessor" not in kwargs:
             # From that of another task, KerasHub takes only the tokenizer.
-            shared = {"sequence_length", "with_segments"} & {*saved["config"]}
-            options = {name: saved["config"][name] for name in shared}
+            keys, config = ("sequence_length", "with_segments"), saved["config"]
+            options = {x: config[x] for x in keys if config.get(x)}
             kwargs["preprocessor"] = own.from_preset(preset, **options)
         try:
             task = super().from_preset(preset, load_weights, **kwargs)
