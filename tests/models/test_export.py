@@ -212,15 +212,15 @@ V, OPEN_SIZES, FIXED = of_mixer("V"), (None, None), (3, LENGTH)
 # numbers and operations that ONNX lacks, and sizes that PyTorch would fix.
 REFUSED = {
     "tensorflow": [
-        (V, "litert", OPEN_SIZES, "cannot leave open .'length'."),
+        (V, "litert", OPEN_SIZES, r"open .'length'.*=\(None, 16\)"),
         (of_mixer("gmlp"), "onnx", FIXED, r"lacks an operation.*Erfc"),
     ],
     "jax": [
-        (V, "onnx", (None, LENGTH), "cannot leave open .'batch'."),
+        (V, "onnx", (None, LENGTH), r"open .'batch'.*=\(8, 16\)"),
         (V, "openvino", FIXED, 'reads the files of format="onnx"'),
     ],
     "torch": [
-        (V, "litert", OPEN_SIZES, "cannot leave open .'batch', 'length'."),
+        (V, "litert", OPEN_SIZES, r"open .'batch', 'length'.*=\(8, 16\)"),
         (V, "openvino", FIXED, 'reads the files of format="onnx"'),
         (V, "tf_saved_model", FIXED, "TensorFlow or JAX"),
         (quantized, "onnx", OPEN_SIZES, "to int8"),

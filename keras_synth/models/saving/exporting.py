@@ -81,10 +81,9 @@ def export(
     if format == "torch" and is_open and "dynamic_shapes" not in kwargs:
         kwargs["dynamic_shapes"] = [(_dynamic(inputs),)]
         specs = _filled(specs, inputs)
-    branches = format == "tf_saved_model"
     with contextlib.ExitStack() as stack:
         stack.enter_context(finite_padding())
-        if not branches:
+        if format != "tf_saved_model":
             stack.enter_context(routes.portable())
             stack.enter_context(without_gradients())
         if not verbose:
@@ -213,14 +212,15 @@ def _check_open(format, backend, inputs, allowed, reason):
     wrong = _open(inputs) - allowed
     if not wrong:
         return
-    example = "(None, 128)" if allowed else "(8, 128)"
-    names = ", ".join(map(repr, inputs))
+    axes = [axis for axes in inputs.values() for axis in axes]
+    length = min(128, *(axis.most for axis in axes if axis.most))
+    example = (None if allowed else 8, length)
     sizes = [tuple(axis.size for axis in axes) for axes in inputs.values()]
     raise ValueError(
         f'format="{format}" on {backend} cannot leave open '
         f"{sorted(wrong)}: {reason}. Fix sizes by "
         f"input_signature=[{{name: keras.InputSpec(shape={example}, "
-        f"dtype='int32', name=name) for name in ({names})}}], "
+        f"dtype='int32', name=name) for name in {(*inputs,)}}}], "
         f"and pad inputs to them. Received: shapes={sizes}"
     )
 
