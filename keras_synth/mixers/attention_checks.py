@@ -49,7 +49,7 @@ def traced_route(call, synthesizer):
             "unknown sizes by 1. Export with a fixed batch size of at least 2 "
             "and a fixed length, such as "
             "input_signature=[keras.InputSpec(shape=(8, 128), dtype='int32')]. "
-            f"Received: batch size and lengths {sizes}"
+            f"Received: batch size and lengths {(*map(int, sizes),)}"
         )
     # A batch axis of 1 means a table of all samples, which this is.
     return "explicit" if sizes[0] == 1 else None
