@@ -13,7 +13,7 @@ from keras_synth.models.tasks.examples import check_batches, is_dataset
 def checked_prompts(model, inputs):
     """Returns inputs of `generate`, or raises if their numbers are wrong.
 
-    A preprocessor receives strings and lists of them. A dictionary is a copy,
+    A preprocessor receives strings and lists of them, in a new dictionary,
     because KerasHub changes it.
     """
     if is_dataset(inputs):
