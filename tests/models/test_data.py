@@ -406,8 +406,8 @@ def test_a_wrong_batch_leaves_the_model_its_weights(way):
     if way == "tf.data":
         wrong = wrong.map(lambda x, y, weights: (x, y + "x", weights))
     else:
-        wrong = wrong.map(lambda batch: (batch[0], np.array(["ugly"] * 4)))
-    with pytest.raises(Exception, match="Labels must be among"):
+        wrong = wrong.map(lambda batch: (batch[0][0], batch[1][0]))
+    with pytest.raises(Exception, match=r"must be among|dataset\.batch\(32"):
         model.fit(wrong, verbose=0)
     # TensorFlow may decay them before it hears of the error.
     close(model.get_weights(), before, atol=1e-6, rtol=1e-4)

@@ -41,6 +41,16 @@ def check_not_a_stream(x: Any) -> None:
         )
 
 
+def check_batched(x: Any) -> None:
+    """Raises if x is a single example, as in a dataset without batches."""
+    columns = x.values() if isinstance(x, dict) else x
+    first, *_ = columns if isinstance(x, (dict, tuple)) else [x]
+    if isinstance(first, str) or getattr(first, "shape", None) == ():
+        raise ValueError(
+            f"Pass dataset.batch(32), not single texts. Received: {x!r:.60}"
+        )
+
+
 def check_weights(weights: Any, name: str) -> None:
     """Raises unless the weights of examples are finite numbers."""
     if weights is None:

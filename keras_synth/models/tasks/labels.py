@@ -67,24 +67,25 @@ def encode_labels(
     if labels.dtype.kind in "OSTU":
         return _numbers_of_names(labels, class_names)
     one_hot = labels.ndim > 1 and labels.shape[-1] > 1
-    if one_hot and is_sparse(loss):
+    if one_hot and is_loss("sparse", loss):
         raise ValueError(
             "The label of an example must be the number or name of a class. "
             "Pass labels.argmax(-1) for one-hot labels, or compile with a "
             "categorical loss. Received: labels of shape "
             f"{labels.shape}"
         )
-    count = 2 if is_binary(loss) else num_classes
-    if count < 2 or (one_hot and loss is not None and not is_binary(loss)):
+    binary = is_loss("binary", loss)
+    count = 2 if binary else num_classes
+    if count < 2 or (one_hot and loss is not None and not binary):
         return labels
-    whole = is_binary(loss) or labels == np.round(labels)
+    whole = binary or labels == np.round(labels)
     wrong = labels[~((labels >= 0) & (labels <= count - 1) & whole)]
     if len(wrong):
         raise ValueError(
             f"Labels must be classes, from 0 to {count - 1}. Use a larger "
             f"num_classes, or renumber the labels. Received: {wrong[0]}"
         )
-    return labels if is_binary(loss) else labels.astype("int32")
+    return labels if binary else labels.astype("int32")
 
 
 def encoded_labels(task: Any, labels: Tensor) -> Tensor:
@@ -131,27 +132,18 @@ def weights_of_numbers(
         if key not in known or known[key] in found:
             raise ValueError(
                 "The keys of class_weight must be different classes: numbers "
-                f"from 0 to {count - 1}, or names in "
-                f"class_names={class_names}. Received: {key!r} in "
-                f"{[*class_weight]}"
+                f"from 0 to {count - 1}, or names in {class_names=}. "
+                f"Received: {key!r} in {[*class_weight]}"
             )
         found[known[key]] = weight
     return found
 
 
-def is_binary(loss: Any) -> bool:
-    """Whether a loss, in any form for `compile`, is for labels 0 and 1."""
-    return _name_of(loss).startswith("binary")
-
-
-def is_sparse(loss: Any) -> bool:
-    """Whether a loss, in any form for `compile`, is for numbers of classes."""
-    return _name_of(loss).startswith("sparse")
-
-
-def _name_of(loss):
+def is_loss(kind: str, loss: Any) -> bool:
+    """Whether a loss, in any form for `compile`, is "binary" or "sparse"."""
     name = getattr(loss, "__name__", type(loss).__name__)
-    return (loss if isinstance(loss, str) else name).lower()
+    name = loss if isinstance(loss, str) else name
+    return name.lower().startswith(kind)
 
 
 def _numbers_of_names(labels, class_names):
@@ -162,12 +154,11 @@ def _numbers_of_names(labels, class_names):
             f"{str(names[0])!r:.60}"
         )
     known = {name: at for at, name in enumerate(class_names)}
-    try:
-        numbers = [known[name] for name in names]
-    except KeyError as error:
+    wrong = [name for name in names if name not in known]
+    if wrong:
         raise ValueError(
             f"Labels must be among class_names={list(class_names)}. Add "
             "classes to the model, or rename the labels. Received: "
-            f"{str(error.args[0])!r:.60}"
-        ) from None
-    return np.array(numbers, "int32").reshape(labels.shape)
+            f"{str(wrong[0])!r:.60}"
+        )
+    return np.array([known[x] for x in names], "int32").reshape(labels.shape)

@@ -22,6 +22,7 @@ from keras_synth.models.saving.model import (
 )
 from keras_synth.models.tasks.examples import (
     batches_of,
+    check_batched,
     check_not_a_stream,
     check_weights,
     count_of,
@@ -143,10 +144,8 @@ class TaskMixin(ModelMixin):
         if getattr(self.preprocessor, "takes_draws", False) and y is None:
             count = len(x[0] if isinstance(x, tuple) else x)
             y = np.random.randint(2**31 - 1, size=count)
-        class_weight = weights_of_numbers(self, class_weight)
-        return super().train_on_batch(
-            x, y, sample_weight, class_weight=class_weight, **kwargs
-        )
+        kwargs["class_weight"] = weights_of_numbers(self, class_weight)
+        return super().train_on_batch(x, y, sample_weight, **kwargs)
 
     def evaluate(
         self, x=None, y=None, batch_size=None, sample_weight=None, **kwargs
@@ -196,6 +195,7 @@ class TaskMixin(ModelMixin):
 
     def preprocess_samples(self, x, y=None, sample_weight=None):
         """Preprocesses a batch; KerasHub calls it."""
+        check_batched(x)
         y = encoded_labels(self, y)
         return super().preprocess_samples(x, y, sample_weight)
 

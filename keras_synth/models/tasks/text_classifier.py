@@ -18,8 +18,7 @@ from keras_synth.models.preprocessors.text_classifier_preprocessor import (
 )
 from keras_synth.models.tasks.labels import (
     encode_labels,
-    is_binary,
-    is_sparse,
+    is_loss,
     make_head,
 )
 from keras_synth.models.tasks.task import TaskMixin
@@ -141,12 +140,12 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
             has_logits = self.activation is keras.activations.linear
             if loss == "auto":
                 loss = keras.losses.BinaryCrossentropy(from_logits=has_logits)
-            if metrics == "auto" and is_binary(loss):
+            if metrics == "auto" and is_loss("binary", loss):
                 threshold = 0.0 if has_logits else 0.5
                 metrics = [keras.metrics.BinaryAccuracy(threshold=threshold)]
             elif metrics == "auto":
                 metrics = [keras.metrics.MeanAbsoluteError()]
-        elif metrics == "auto" and loss != "auto" and not is_sparse(loss):
+        elif metrics == "auto" != loss and not is_loss("sparse", loss):
             metrics = ["accuracy"]
         super().compile(
             optimizer=optimizer, loss=loss, metrics=metrics, **kwargs
