@@ -145,7 +145,9 @@ class SynthesizerTextClassifier(TaskMixin, keras_hub.models.TextClassifier):
                 metrics = [keras.metrics.BinaryAccuracy(threshold=threshold)]
             elif metrics == "auto":
                 metrics = [keras.metrics.MeanAbsoluteError()]
-        elif metrics == "auto" != loss and not is_loss("sparse", loss):
+        elif metrics == "auto" and not (
+            loss == "auto" or is_loss("sparse", loss)
+        ):
             metrics = ["accuracy"]
         super().compile(
             optimizer=optimizer, loss=loss, metrics=metrics, **kwargs
