@@ -49,7 +49,7 @@ def config(preset):
 
 
 def sizes(init, given):
-    """Returns settings of presets, equal in all; a `given` one must agree."""
+    """Returns the settings of all presets, with which `given` ones agree."""
     found = [{x: config(preset)[x] for x in SIZES} for preset in presets(init)]
     if any(x != found[0] for x in found):
         raise ValueError(

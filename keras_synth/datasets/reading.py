@@ -173,7 +173,7 @@ def _table(path, format, sep, header):
             header=None,
             dtype=str,
             keep_default_na=False,
-            # The one of C reads only ASCII, the other longer ones as patterns.
+            # C's parser needs ASCII. Python's takes longer ones for patterns.
             engine="python" if len(sep) == 1 < len(sep.encode()) else "c",
             quoting=csv.QUOTE_NONE if format == "tsv" else csv.QUOTE_MINIMAL,
             **options,
