@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_synth._backend.internals import keras_mask, set_keras_mask, sublayers
 from keras_synth.folding.plain_masks import attach_mask, masks_of_call
+from keras_synth.folding.products import product_of
 from keras_synth.folding.synthesizers import (
     constant_logits,
     copy_variables,
@@ -275,7 +276,7 @@ class Graph:
         bias: Any = None,
         like: Any = None,
     ) -> Tensor:
-        """Returns `einsum(equation, x, kernel) + bias` by an `EinsumDense`.
+        """Returns `einsum(equation, x, kernel) + bias` by a stock layer.
 
         Args:
             equation: String, such as `"bthk,shk->bhts"`.
@@ -286,35 +287,16 @@ class Graph:
                 has one copy.
         """
         key = id(like), x.shape  # an `EinsumDense` has sequences of one length
-        if key in self._copies:
-            return self._copies[key](x)
-        left, right = equation.split("->")
-        letters, of_kernel = left.split(",")
-        sizes = dict(zip(letters, x.shape, strict=True))
-        sizes |= dict(zip(of_kernel, kernel.shape, strict=True))
-        shape = tuple(sizes[axis] for axis in right[1:])
-        axes = None
-        if bias is not None:
-            bias = ops.convert_to_numpy(bias)
-            if bias.shape[-1] == 1:  # TensorFlow might take axes for others
-                bias = np.repeat(bias, shape[-1], axis=-1)
-            pairs = zip(right[1:], bias.shape[1:], strict=True)
-            axes = "".join(axis for axis, size in pairs if size > 1)
-        layer = keras.layers.EinsumDense(
-            equation,
-            output_shape=shape,
-            activation=getattr(like, "activation", None),
-            bias_axes=right[-1] if axes == "" else axes,
-            dtype="float32",
-            name=None if like is None else self._name(like),
-        )
-        y = layer(x)
-        layer.kernel.assign(ops.convert_to_numpy(kernel))
-        if bias is not None:
-            layer.bias.assign(np.reshape(bias, layer.bias.shape))
-        if like is not None:
-            self._copies[key] = layer
-        return y
+        if like is None or key not in self._copies:
+            self._copies[key] = product_of(
+                equation,
+                x.shape,
+                ops.convert_to_numpy(kernel),
+                None if bias is None else ops.convert_to_numpy(bias),
+                getattr(like, "activation", None),
+                None if like is None else self._name(like),
+            )
+        return self._copies[key](x)
 
 
 class _End(keras.Operation):
