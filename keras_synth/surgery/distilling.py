@@ -26,7 +26,7 @@ def distill(
     the outputs of the l-th layer with attention, and y the outputs of the
     model; a prime marks the teacher's. D is `sum |h - h'|^2 / sum |h'|^2`, or
     the mean of `1 - cos(h, h')`. It counts only real tokens, according to
-    inputs whose names end with `"padding_mask"`.
+    inputs whose names end with `"padding_mask"`, or to Keras' masks.
 
     `fit` takes inputs without labels. It trains the student in place, so you
     can use or save the student afterwards; the returned model cannot be saved.

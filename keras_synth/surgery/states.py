@@ -9,12 +9,16 @@ import keras
 import keras_hub
 from keras import tree
 
-from keras_synth._backend.internals import replaced_call, sublayers
+from keras_synth._backend.internals import (
+    keras_mask,
+    replaced_call,
+    sublayers,
+)
 from keras_synth.analysis.capturing import KERAS
 from keras_synth.surgery.places import holders, inputs_of, max_length_of
 from keras_synth.surgery.replacing import exact
 
-_PADDING = ("padding_mask", "decoder_padding_mask")
+_PADDING = ("padding_mask", "decoder_padding_mask", "query_mask")
 
 
 class ModelStates:
@@ -89,7 +93,7 @@ def _outputs_of(layers: list[Any]) -> Iterator[list[Any]]:
         def observing(*args, **kwargs):
             output = call(*args, **kwargs)
             given = signature.bind(layer, *args, **kwargs).arguments
-            masks = [given[name] for name in _PADDING if name in given]
+            masks = [given[x] for x in _PADDING if given.get(x) is not None]
             x = output[0] if isinstance(output, tuple) else output
             found.append((x, masks[0] if masks else None))
             return output
@@ -112,10 +116,10 @@ def _named(model, outputs):
 
 
 def _padding_of(name, x, inputs):
-    """The input that masks the padding of an output, or `None`."""
+    """The input, or Keras' mask, of the padding of an output, or `None`."""
     side = name.removesuffix("sequence_output")
-    mask = f"{side}padding_mask" if side != name else "padding_mask"
-    if mask not in inputs or min(len(x.shape) - 1, inputs[mask].ndim) < 2:
+    named = f"{side}padding_mask" if side != name else "padding_mask"
+    mask = inputs[named] if named in inputs else keras_mask(x)
+    if mask is None or min(len(x.shape) - 1, mask.ndim) < 2:
         return None
-    lengths = {x.shape[1], inputs[mask].shape[1]}
-    return inputs[mask] if len(lengths - {None}) < 2 else None
+    return mask if len({x.shape[1], mask.shape[1]} - {None}) < 2 else None

@@ -334,6 +334,18 @@ def test_padding_counts_nowhere_however_a_model_is_called(as_list):
     close(losses[0], losses[1], atol=0, rtol=1e-5)
 
 
+@pytest.mark.each_backend
+def test_padding_counts_nowhere_if_keras_masks_it():
+    ids = keras.Input((T,), dtype="int32")
+    x = keras.layers.Embedding(30, 8, mask_zero=True)(ids)
+    x = keras.layers.MultiHeadAttention(2, 4)(x, x)
+    teacher = keras.Model(ids, [x, x[:, 0]])
+    given = inputs()["token_ids"] * inputs()["padding_mask"]
+    found = loss_of(compiled(graft(teacher, "V"), teacher), given)
+    close(found["hidden_states_loss"], 0.0)
+    close(found["outputs_loss"], 0.0)
+
+
 def test_outputs_can_be_nested():
     x = keras.Input((T, 8))
     y = keras.layers.MultiHeadAttention(2, 4)(x, x)
