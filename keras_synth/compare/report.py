@@ -19,7 +19,7 @@ COSTS = {  # divisor, format and heading
     "steps_per_second": (1, ".2f", "steps/s"),
     "train_seconds": (1, ".0f", "training, s"),
     "parameters": (1e6, ".3f", "weights, 1e6"),
-    "multiplications": (1e6, ".0f", "mult., 1e6"),
+    "multiplications": (1e6, ".2f", "mult., 1e6"),
     "peak_memory_bytes": (2**20, ".0f", "peak, MiB"),
 }
 DRAWN = 10  # variants in a chart, by score
@@ -28,22 +28,22 @@ STYLES = {"jax": "-", "tensorflow": "--", "torch": ":"}
 
 
 def read(folder):
-    """Returns all results (dictionaries) in a folder, oldest first."""
+    """Returns all results (dictionaries) in a folder, as they were ordered."""
     found = []
-    paths = [*pathlib.Path(folder).glob("runs/[!.]*.json")]
-    for path in sorted(paths, key=lambda x: (x.stat().st_mtime, x.name)):
+    for path in pathlib.Path(folder).glob("runs/[!.]*.json"):
         try:
             content = json.loads(path.read_text("utf-8"))
             content["result"]["score"], content["variant"]
+            order = content["order"], path.stat().st_mtime, path.name
         except (ValueError, LookupError, TypeError) as error:
             raise ValueError(
                 f"{path} is damaged. Remove it, and repeat the command with "
                 f"--resume. Received: {error!r}"
             ) from error
-        found.append(content)
+        found.append((order, content))
     if not found:
         raise ValueError(f"There are no results in {folder}")
-    return found
+    return [content for _, content in sorted(found, key=lambda x: x[0])]
 
 
 def report(folder):

@@ -72,7 +72,7 @@ def make_specs(
         "command": command,
     }
     specs = {}
-    for run in wanted:
+    for order, run in enumerate(wanted):
         code = own.digest_of_code("" if script else run.variant, callbacks)
         # Contents and versions, but no paths.
         identity = {
@@ -104,7 +104,8 @@ def make_specs(
             "callback_folder": str(folder / "callbacks" / name),
             "folder": os.getcwd(),  # of users' modules
             "script": script,
-            "record": {**identity, **common},  # in the file of the result
+            # In the file of the result.
+            "record": {**identity, **common, "order": order},
         }
     return specs
 
@@ -214,9 +215,9 @@ def run_all(specs, folder, resume, jobs=1, ray=None, gpus=0):
         done = f"{len(specs) - len(todo)} of {len(specs)}"
         if not resume:
             raise ValueError(
-                f"{folder} already has results of these runs. Pass --resume to "
-                f"keep them, or another --output. Received: {done} finished "
-                "runs"
+                f"{folder} already has results of these runs. Pass --resume "
+                "(`resume=True`) to keep them, or name another folder. "
+                f"Received: {done} finished runs"
             )
         console.print(f"{done} are done")
     first = next(iter(specs.values()))
@@ -274,8 +275,8 @@ def complete(specs, launcher, console):
                     left = len(specs) - 1
                     minutes = (time.monotonic() - began) * left / 60
                     say(
-                        f"{left} more to run: about {minutes:.1f} minutes, one "
-                        "at a time"
+                        f"{left} more to run: about {minutes:.1f} minutes if "
+                        "one runs at a time"
                     )
                 shown.advance(whole)
                 if run in lines:

@@ -524,6 +524,7 @@ def result(variant, seed, score, **changes):
         "data": "d",
         "start": "",
         "code": "",
+        "order": 0,
         "versions": {"keras": "3.15.1", "jax": "0.10"},
         "preset": False,
         "score": {
@@ -673,6 +674,15 @@ def test_a_page_says_what_was_compared_and_requests_nothing(tmp_path):
     assert page.count("<svg") == 3
     rows = (tmp_path / "results.csv").read_text().splitlines()
     assert len(rows) == 7
+
+
+@pytest.mark.once
+def test_results_are_ordered_as_the_command_named_them(tmp_path):
+    (tmp_path / "runs").mkdir()
+    for order, name in ((1, "R"), (0, "V")):  # R has finished first
+        content = json.dumps(result(name, 0, 0.5, order=order))
+        (tmp_path / "runs" / f"{name}.json").write_text(content)
+    assert [x["variant"] for x in report.read(tmp_path)] == ["V", "R"]
 
 
 @pytest.mark.once
