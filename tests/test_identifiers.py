@@ -180,6 +180,7 @@ def test_every_public_synthesizer_has_a_name():
         ("R(D + V)", {}, 'Only "mixture" and "heads"'),
         ("mixture", {}, "they require them"),
         ("heads(V=1)", {}, "must add up.*num_heads=2, 1 heads"),
+        ("heads(V=1, dens=1)", {}, "no option `dens`"),
         ("heads(V=True, R=1)", {}, "Each group.*Received: True for"),
         ("R(max_length=4)", {}, "has its own.*max_length=9.*=4"),
         ("R(seed='a')", {}, "`seed` must be an integer"),

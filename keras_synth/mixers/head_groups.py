@@ -45,12 +45,13 @@ class HeadGroups:
         """
         keys = self._synthesizer.project_keys(key)
         if len(self._groups) == 1:
-            if keys is None and self._groups[0].key_dim:
+            width = 0 if keys is None else keys.shape[-1]
+            if width != self._groups[0].key_dim:
                 raise ValueError(
-                    f"{type(self._synthesizer).__name__} has key_dim="
-                    f"{self._synthesizer.key_dim}: implement `project_keys`, "
-                    "which returns keys (B, S, H, key_dim), or leave `key_dim` "
-                    "out. Received: None from project_keys"
+                    "`project_keys` must return keys (B, S, H, key_dim), or "
+                    "None if `key_dim` is 0, its default. Received: "
+                    f"key_dim={self._groups[0].key_dim} and {width} features "
+                    f"from {type(self._synthesizer).__name__}.project_keys"
                 )
             return (keys,), (values,)
         return keys, tuple(values[:, :, heads] for heads in self.heads)

@@ -173,13 +173,6 @@ def _spec(term, options, sizes, defaults, identifier):
     options = merged(term, options, identifier)
     of_parts = {x for part in term.parts for x in _options(part)}
     own = {*SYNTHESIZERS.options(entry)}
-    counts = [part.heads for part in term.parts if part.heads]
-    if counts and sizes["num_heads"] not in (None, sum(counts)):
-        raise ValueError(
-            "The heads of all groups must add up to the heads of the layer. "
-            f"Received: num_heads={sizes['num_heads']}, {sum(counts)} heads in "
-            f"{identifier!r}"
-        )
     misplaced = sorted({*options} & of_parts - {*own, *SHARED})
     if misplaced:
         raise ValueError(
@@ -189,6 +182,13 @@ def _spec(term, options, sizes, defaults, identifier):
     shared = {k: v for k, v in options.items() if k in SHARED}
     rest = {k: v for k, v in options.items() if k in own or k not in of_parts}
     arguments = SYNTHESIZERS.arguments(entry, rest, sizes, defaults, identifier)
+    counts = [part.heads for part in term.parts if part.heads]
+    if counts and sizes["num_heads"] not in (None, sum(counts)):
+        raise ValueError(
+            "The heads of all groups must add up to the heads of the layer. "
+            f"Received: num_heads={sizes['num_heads']}, {sum(counts)} heads in "
+            f"{identifier!r}"
+        )
     if not term.parts:
         return entry, arguments, ()
     seed = arguments.pop("seed", None)

@@ -341,6 +341,8 @@ def test_a_custom_pattern_without_pieces_is_a_mask():
     plain.set_weights(layer.get_weights())
     expected = plain(x, attention_mask=(at[:, None] + at) % 2 == 0)
     close(layer(x), expected, atol=1e-6)
+    with pytest.raises(TypeError, match="must be a frozen dataclass"):
+        layer.get_config()
 
 
 @pytest.mark.parametrize("normalizer", NORMALIZERS)

@@ -85,9 +85,18 @@ class WithoutKeys(OnlyTensors):
     key_dim = 4
 
 
+class WithoutKeyDim(OnlyTensors):
+    def project_keys(self, source):
+        return keras.ops.ones((*X.shape[:2], 2, 4))
+
+
 @pytest.mark.parametrize(
     "synthesizer, message",
-    [(OnlyTensors(2), "must return"), (WithoutKeys(2), "`project_keys`")],
+    [
+        (OnlyTensors(2), "must return"),
+        (WithoutKeys(2), "`project_keys`.*key_dim=4 and 0 features"),
+        (WithoutKeyDim(2), "`project_keys`.*key_dim=0 and 4 features"),
+    ],
 )
 def test_an_incomplete_class_is_an_error_that_says_what_is_missing(
     synthesizer, message

@@ -132,10 +132,14 @@ class Pattern:
         return Union((*self.patterns, *other.patterns))
 
     def get_config(self) -> dict[str, Any]:
+        if not dataclasses.is_dataclass(self):
+            raise TypeError(
+                "To be saved, a pattern must be a frozen dataclass, or define "
+                f"`get_config`. Received: {type(self)}"
+            )
         return {
             field.name: serialized(field.name, getattr(self, field.name))
-            # All patterns except this base class are dataclasses.
-            for field in dataclasses.fields(self)  # type: ignore[arg-type]
+            for field in dataclasses.fields(self)
         }
 
     @classmethod
