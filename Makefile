@@ -31,7 +31,7 @@ $(TESTING): export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 # pytest keeps what it makes of the assertions, for each process and each run.
 $(TESTING): export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-tools test-full test-oldest test-nightly coverage tutorials lint docs release clean
+.PHONY: demo test test-tools test-full test-oldest test-nightly test-extras coverage tutorials lint docs release clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -121,6 +121,9 @@ test-oldest:
 
 test-nightly:
 	tests/nightly.sh
+
+test-extras:
+	tests/extras.sh
 
 release: $(VENV)/.extra-release
 	rm -rf dist
