@@ -13,7 +13,7 @@ import keras_hub
 import numpy as np
 import steps
 
-from keras_synth import fold, mixers, models
+from keras_synth import fold, folding, mixers, models
 
 SIZES = {
     "vocabulary_size": 30_522,
@@ -32,6 +32,11 @@ class Nothing(mixers.SelfMixer):
 
     def mix(self, x, padding_mask=None, causal=False, training=None):
         return keras.ops.zeros_like(x)
+
+
+@folding.plain_layer.register(Nothing)
+def _nothing(layer, graph):
+    return lambda x, **masks: keras.ops.zeros_like(x)
 
 
 def encoder(synthesizer, length, **sizes):
@@ -109,10 +114,11 @@ def in_keras(length, batch):
 
 
 def in_onnx_runtime(length, batch):
-    """Calls by a runtime, a way and a share; int8 as well."""
+    """Calls of plain encoders by a runtime, a way and a share; int8 as well."""
     calls, data = {}, [inputs(length, batch)]
     for (way, share), make in variants(length).items():
-        for name, call in files(make(), data, RUNTIMES[:2]).items():
+        model = fold(make(), plain=True, max_length=length)
+        for name, call in files(model, data, RUNTIMES[:2]).items():
             calls[name, way, share] = functools.partial(call, data[0])
     return calls
 
