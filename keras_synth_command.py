@@ -30,3 +30,7 @@ def main():
         print("\nStopped; --resume continues.", file=sys.stderr)
         sys.exit(130)
     os._exit(status)  # libraries may wait for their threads
+
+
+if __name__ == "__main__":
+    main()

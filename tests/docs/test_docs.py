@@ -98,6 +98,8 @@ def pages_with(language):
     ]
 
 
+# Keras passes an argument that JAX deprecates.
+@pytest.mark.filterwarnings("ignore:.*native_serialization")
 @pytest.mark.parametrize("page", pages_with("python"))
 def test_the_python_of_a_page_runs(page, folder):
     """In order, and in one namespace."""
