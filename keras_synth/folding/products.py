@@ -37,16 +37,13 @@ def product_of(
     new = of_kernel.removeprefix(summed)
     kept = letters.removesuffix(summed)
     options = {"activation": activation, "name": name, "dtype": "float32"}
-    is_dense = (letters, of_kernel, right) == (
-        kept + summed,
-        summed + new,
-        kept + new,
-    )
+    is_dense = equation == f"{kept}{summed},{summed}{new}->{kept}{new}"
+    is_dense &= bool(summed and new)
     if activation not in (None, keras.activations.linear):
         is_dense &= len(new) == 1  # it may be one over the last axis
     if bias is not None:
         is_dense &= set(bias.shape[: len(kept)]) == {1}
-    if is_dense and summed and new:
+    if is_dense:
         return _dense(len(summed), shape, kernel, bias, options)
     return _einsum_dense(equation, shape, kernel, bias, options)
 
