@@ -57,15 +57,7 @@ def plain_model(model: keras.Layer, max_length: int | None) -> keras.Model:
     flat = keras.tree.flatten(inputs)
     graph = Graph(flat[0])
     graph._names |= {x.name for x in flat}
-    try:
-        outputs = graph.call(model, inputs)
-    except Exception as error:
-        error.add_note(
-            f"All sequences of the plain model would have {max_length} tokens. "
-            "Another `max_length` of `fold` may fit."
-        )
-        raise
-    plain = keras.Model(inputs, outputs, name=model.name)
+    plain = keras.Model(inputs, graph.call(model, inputs), name=model.name)
     plain.trainable = False
     return plain
 

@@ -9,11 +9,7 @@ import keras
 import keras_hub
 from keras import tree
 
-from keras_synth._backend.internals import (
-    keras_mask,
-    replaced_call,
-    sublayers,
-)
+from keras_synth._backend.internals import keras_mask, replaced_call, sublayers
 from keras_synth.analysis.capturing import KERAS
 from keras_synth.surgery.places import holders, inputs_of, max_length_of
 from keras_synth.surgery.replacing import exact

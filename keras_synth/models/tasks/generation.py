@@ -69,7 +69,7 @@ def sample_tokens(
         hidden, _ = step(prompt, caches, 0, padding_mask=places < end)
         _, caches = step(prompt, caches, 0, padding_mask=places < end - 1)
 
-    # Larger ids have no token, if the vocabulary was rounded up.
+    # A vocabulary that was rounded up has ids without a token.
     tokenizer = getattr(model.preprocessor, "tokenizer", None)
     size = tokenizer and tokenizer.vocabulary_size()
 
